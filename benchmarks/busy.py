@@ -48,9 +48,9 @@ def spin() -> None:
 
 @contextmanager
 def others(n: int) -> Iterator[None]:
-    """Run so many processes that never sleep."""
-    fork = multiprocessing.get_context("spawn")
-    processes = [fork.Process(target=spin, daemon=True) for _ in range(n)]
+    """Run n processes that never sleep."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=spin, daemon=True) for _ in range(n)]
     for process in processes:
         process.start()
     time.sleep(3.0 if n else 0.0)

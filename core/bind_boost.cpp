@@ -200,14 +200,16 @@ Path run_boost(const PythonProblem& given, const Path& history, const PythonOpti
     const auto now = Clock::now();
     if (request.after && Seconds(now - reported).count() >= request.after_every) {
       reported = now;
-      const nb::gil_scoped_acquire gil;
-      if ((*request.after)(m, risks.training, risks.validation, move.choice.learner))
+      const GilAcquire gil;
+      if (wait_at_exit([&] {
+            return (*request.after)(m, risks.training, risks.validation, move.choice.learner);
+          }))
         throw Stop{StopReason::callback};
     }
     if (m <= history.n_iter()) return;
     if (request.save && Seconds(now - saved).count() >= pause) {
-      const nb::gil_scoped_acquire gil;
-      pause = (*request.save)(boost.path);
+      const GilAcquire gil;
+      pause = wait_at_exit([&] { return (*request.save)(boost.path); });
       saved = Clock::now();
     }
     if (request.time_limit && Seconds(Clock::now() - began).count() > *request.time_limit)
@@ -215,7 +217,7 @@ Path run_boost(const PythonProblem& given, const Path& history, const PythonOpti
   };
   const PollGuard guard(*given.problem.rows, signals);
   try {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     boost.run(history, options);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_KeyboardInterrupt)) throw;
@@ -278,12 +280,12 @@ nb::ndarray<nb::numpy, Real> follow(const PythonProblem& given, const Path& path
   options.recorded = [&](int m) {
     signals();
     if (!at) return;
-    const nb::gil_scoped_acquire gil;
-    if ((*at)(m)) throw Stop{StopReason::callback};
+    const GilAcquire gil;
+    if (wait_at_exit([&] { return (*at)(m); })) throw Stop{StopReason::callback};
   };
   Boost boost(problem);
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     boost.run(path, options);
   }
   return per_risk(boost.path, &Risks::training);
@@ -298,7 +300,7 @@ nb::ndarray<nb::numpy, Real> gram_of(Rows& rows, const std::vector<const NumpyLe
   const PollGuard guard(rows, signals);
   Vec gram;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     gram = whole_gram(rows, taken, part);
   }
   return to_numpy(std::move(gram), {n, n});

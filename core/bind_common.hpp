@@ -1,4 +1,5 @@
-// Shared by the bind_*.cpp files: array types, conversion to NumPy, and Python's signals.
+// Shared by the bind_*.cpp files: array types, conversion to NumPy, the interpreter lock, and
+// Python's signals.
 // Arrays come in contiguous and of fixed dtype; others are refused, not converted. The object that
 // views an array keeps it alive.
 #pragma once
@@ -15,6 +16,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+
+#if defined(__GLIBCXX__) && defined(__linux__)
+#include <cxxabi.h>
+#include <unistd.h>
+#endif
 
 #include "basis.hpp"
 #include "types.hpp"
@@ -47,6 +53,46 @@ nb::ndarray<nb::numpy, T> to_numpy(std::vector<T> values) {
   return to_numpy(std::move(values), {n});
 }
 
+// Calls a function that may ask for the interpreter lock. While the interpreter ends, Python before
+// version 3.14 ends such a thread by pthread_exit, which unwinds the stack, also through code that
+// must not throw. The thread then waits here until the process ends, as in later versions.
+template <class Call>
+auto wait_at_exit(const Call& call) {
+#if defined(__GLIBCXX__) && defined(__linux__)
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+#else
+  return call();
+#endif
+}
+
+class GilRelease {
+ public:
+  GilRelease() : state_(PyEval_SaveThread()) {}
+  ~GilRelease() {
+    wait_at_exit([this] { PyEval_RestoreThread(state_); });
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+class GilAcquire {
+ public:
+  GilAcquire() : state_(wait_at_exit([] { return PyGILState_Ensure(); })) {}
+  ~GilAcquire() { PyGILState_Release(state_); }
+  GilAcquire(const GilAcquire&) = delete;
+  GilAcquire& operator=(const GilAcquire&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
 
@@ -57,7 +103,7 @@ class Signals {
     const auto now = Clock::now();
     if (now - last_ < std::chrono::milliseconds(50)) return;
     last_ = now;
-    const nb::gil_scoped_acquire gil;
+    const GilAcquire gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
 

@@ -75,7 +75,7 @@ LookupReport run_lookup(const predict::Lookup& self, const std::vector<predict::
   const predict::Target target{effects.data(), effects.stride(1), add ? 0 : effects.stride(0)};
   predict::Findings found;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     Signals signals;
     found = self.run(columns, n, first, last, target, n_threads, std::ref(signals));
   }

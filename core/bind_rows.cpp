@@ -76,13 +76,13 @@ class PythonLoss final : public Loss {
  private:
   template <class Use>
   void with_input(const LossInput& at, Use use) const {
-    const nb::gil_scoped_acquire gil;
+    const GilAcquire gil;
     const nb::object given = nb::cast(PythonInput{&at, n_targets_, n_outputs_});
     struct Expiry {  // Python may keep the object, in a traceback for instance
       PythonInput& given;
       ~Expiry() { given.input = nullptr; }
     } const expiry{nb::cast<PythonInput&>(given)};
-    use(given);
+    wait_at_exit([&] { use(given); });
   }
   static void copy(nb::handle from, Real* to, Size n) {
     if (!to) return;
@@ -382,7 +382,7 @@ void bind_rows(nb::module_& m) {
       .def("linear", &Rows::linear)
       .def("knows_cross", &Rows::knows_cross)
       .def("weight", &Rows::weight, "part"_a)
-      .def("run", &Rows::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>());
+      .def("run", &Rows::run, "batch"_a, nb::call_guard<GilRelease>());
   nb::class_<Crosses>(m, "Crosses",
                       "A cache of cross-Grams for rows with the same weights and bins.")
       .def(nb::init<>())

@@ -16,7 +16,7 @@ In reals_of(const std::optional<Reals>& values) { return values ? view(*values) 
 
 std::tuple<Real, Real, Size, Size, bool, bool> survey_column(const Reals& values,
                                                              const std::optional<Marks>& training) {
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   const Survey s = survey(view(values), mask_of(training));
   return {s.low, s.high, s.missing, s.all_missing, s.beyond, s.infinite};
 }
@@ -27,7 +27,7 @@ std::optional<nb::ndarray<nb::numpy, Real>> distinct_numbers(const Reals& values
   Vec out;
   bool few = false;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     few = distinct(view(values), mask_of(training), limit, out);
   }
   if (!few) return {};
@@ -40,7 +40,7 @@ nb::ndarray<nb::numpy, Real> find_quantiles(const Reals& values,
                                             const Reals& shares) {
   Vec out;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     out = quantiles(view(values), mask_of(training), reals_of(weights), view(shares));
   }
   return to_numpy(std::move(out));
@@ -51,7 +51,7 @@ std::pair<nb::ndarray<nb::numpy, Real>, nb::ndarray<nb::numpy, Real>> weigh_numb
     const std::optional<Reals>& weights) {
   std::pair<Vec, Vec> out;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     out = weigh_distinct(view(values), mask_of(training), reals_of(weights));
   }
   return {to_numpy(std::move(out.first)), to_numpy(std::move(out.second))};
@@ -79,7 +79,7 @@ void bind_pieces(nb::module_& m) {
         place(view(values), ends, view(piece), view(t));
       },
       "values"_a.noconvert(), "edges"_a.noconvert(), "piece"_a.noconvert(), "t"_a.noconvert(),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<GilRelease>());
   m.def(
       "weigh_pieces",
       [](const Array<std::uint16_t>& piece, const Reals& t, const std::optional<Reals>& weights,
@@ -94,7 +94,7 @@ void bind_pieces(nb::module_& m) {
         weigh_pieces(pieces, view(t), w, view(sums));
       },
       "piece"_a.noconvert(), "t"_a.noconvert(), "weights"_a.noconvert().none(),
-      "sums"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
+      "sums"_a.noconvert(), nb::call_guard<GilRelease>());
 }
 
 template <class T>
@@ -112,14 +112,14 @@ void bind_assign(nb::module_& m) {
         return n_bins;
       },
       "values"_a.noconvert(), "training"_a.noconvert().none(), "index"_a.noconvert(),
-      "bin_values"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
+      "bin_values"_a.noconvert(), nb::call_guard<GilRelease>());
   m.def(
       "weigh_bins",
       [](const Array<T>& index, const std::optional<Reals>& weights, const Writable<Real>& out) {
         weigh_bins(view(index), reals_of(weights), view(out));
       },
       "index"_a.noconvert(), "weights"_a.noconvert().none(), "out"_a.noconvert(),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<GilRelease>());
   m.def(
       "assign_equal",
       [](const Reals& values, Real first, Real last, Size size, const Writable<T>& index) {
@@ -129,7 +129,7 @@ void bind_assign(nb::module_& m) {
         assign_equal(view(values), first, last, size, size, view(index));
       },
       "values"_a.noconvert(), "first"_a, "last"_a, "size"_a, "index"_a.noconvert(),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<GilRelease>());
   m.def(
       "assign_nearest",
       [](const Reals& values, const Reals& points, const Writable<T>& index) {
@@ -137,7 +137,7 @@ void bind_assign(nb::module_& m) {
         return assign_nearest(view(values), view(points), points.size(), view(index));
       },
       "values"_a.noconvert(), "points"_a.noconvert(), "index"_a.noconvert(),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<GilRelease>());
   m.def(
       "assign_cuts",
       [](const Reals& values, const Reals& cuts, const Writable<T>& index) {
@@ -145,7 +145,7 @@ void bind_assign(nb::module_& m) {
         assign_cuts(view(values), view(cuts), cuts.size() + 1, view(index));
       },
       "values"_a.noconvert(), "cuts"_a.noconvert(), "index"_a.noconvert(),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<GilRelease>());
 }
 
 // Records come as tuples of their fields: BasisRows (terms/bases), SmoothingTarget
@@ -185,7 +185,7 @@ void solve_systems(const std::vector<SystemTuple>& tasks, const Matrix& numbers,
                        view(mean),
                        numbers_of(numbers, k)});
   }
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   Workers workers(n_threads);
   solve(systems, workers);
 }
@@ -198,7 +198,7 @@ void solve_pairs(const std::vector<TableTuple>& tasks, const Matrix& numbers, Si
     systems.push_back({view(weights), weights.shape(1), view(penalty), to_target(target),
                        view(factor), numbers_of(numbers, k)});
   }
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   Workers workers(n_threads);
   solve(systems, workers);
 }
@@ -228,7 +228,7 @@ void rank_pairs(const std::vector<Array<std::uint8_t>>& index, const std::vector
   }
   if (out.shape(0) != pairs.size() || out.shape(1) != rows.width)
     throw std::invalid_argument("rank_pairs: out must be (pairs, outputs + 1)");
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   Workers workers(n_threads);
   rank(rows, candidates, df, view(out), workers);
 }
@@ -261,7 +261,7 @@ void bind_setup(nb::module_& m) {
       },
       "values"_a.noconvert(), "knots"_a.noconvert(), "degree"_a, "linear"_a,
       "begin"_a.noconvert().none(), "column"_a.noconvert(), "value"_a.noconvert(),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<GilRelease>());
   m.def(
       "power_rows",
       [](const Reals& values, Real center, Real scale, Size first, Size n_coef,
@@ -271,7 +271,7 @@ void bind_setup(nb::module_& m) {
         power_rows(view(values), center, scale, first, n_coef, view(value));
       },
       "values"_a.noconvert(), "center"_a, "scale"_a, "first"_a, "n_coef"_a, "value"_a.noconvert(),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::call_guard<GilRelease>());
   m.def("solve_systems", &solve_systems, "systems"_a, "numbers"_a.noconvert(), "n_threads"_a = 1);
   m.def("solve_pairs", &solve_pairs, "systems"_a, "numbers"_a.noconvert(), "n_threads"_a = 1);
   m.def("rank_pairs", &rank_pairs, "index"_a, "n_bins"_a, "values"_a.noconvert(), "pairs"_a, "df"_a,

@@ -45,9 +45,9 @@ struct BoostProblem {
 
 // The rows are not those of the history.
 struct OtherRows : std::runtime_error {
-  OtherRows(int m, Real was, Real is)
-      : std::runtime_error("after " + std::to_string(m) + " iterations its risk was " + text(was) +
-                           ", here it is " + text(is)) {}
+  OtherRows(int m, const std::string& risk, Real was, Real is)
+      : std::runtime_error("after " + std::to_string(m) + " iterations its " + risk + " was " +
+                           text(was) + ", here it is " + text(is)) {}
 
  private:
   static std::string text(Real number) {
@@ -117,8 +117,7 @@ class Boost {
         recorded.repeated_search = recorded.own && gram_rows_ ? search_.get() : nullptr;
         iterate(live ? *search_ : recorded, m, m < options.n_iter);
         if (!live) compare(history, m);
-        if (path.risks.back().validation < path.risks[static_cast<Size>(best_)].validation)
-          best_ = m;
+        if (is_better(path.risks, m, best_, 0.0)) best_ = m;
         if (is_better(path.risks, m, better_, options.tolerance)) better_ = m;
         if (!live && options.recorded) options.recorded(m);
         if (m <= given) continue;
@@ -175,8 +174,10 @@ class Boost {
       const auto differ = [noise](Real a, Real b) {
         return std::abs(a - b) > noise + 1e-6 * std::max(std::abs(a), std::abs(b));
       };
-      if (differ(old.training, risks.training) || differ(old.validation, risks.validation))
-        throw OtherRows(m, old.training, risks.training);
+      if (differ(old.training, risks.training))
+        throw OtherRows(m, "risk", old.training, risks.training);
+      if (differ(old.validation, risks.validation))
+        throw OtherRows(m, "validation risk", old.validation, risks.validation);
     }
     risks = old;
   }

@@ -1,9 +1,10 @@
-// Early stopping: rules on the validation risk along a path. The loop (boost.hpp) applies them.
-// Does not know about rows, learners or optimizers.
+// Early stopping: rules on the validation risk along a path. The loop (boost.hpp) and the
+// switch of Hybrid (optimizers.hpp) apply them. Does not know about rows or learners.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "point.hpp"
@@ -15,14 +16,19 @@ namespace cwboost {
 // digits of their sums, and must not change which iterate is the best.
 constexpr Real risk_rounding = 1e-12;
 
-// The iterate with the lowest validation risk, the first of equals.
+// The iterate with the lowest validation risk, the first of equals; NaN is never the lowest.
 inline int best_iteration(std::span<const Risks> risks) {
-  Real lowest = risks[0].validation;
+  Real lowest = std::numeric_limits<Real>::infinity();
   for (const Risks& risk : risks) lowest = std::min(lowest, risk.validation);
-  const Real limit = lowest + risk_rounding * std::abs(lowest);
-  Size best = 0;
-  while (best + 1 < risks.size() && !(risks[best].validation <= limit)) ++best;
-  return static_cast<int>(best);
+  const Real limit = std::isfinite(lowest) ? lowest + risk_rounding * std::abs(lowest) : lowest;
+  const auto best =
+      std::ranges::find_if(risks, [limit](const Risks& risk) { return risk.validation <= limit; });
+  return best == risks.end() ? 0 : static_cast<int>(best - risks.begin());
+}
+
+// Whether a risk is lower than another by more than rounding errors.
+inline bool is_lower(Real risk, Real than) {
+  return std::isinf(than) ? risk < than : than - risk > risk_rounding * std::abs(than);
 }
 
 // Whether the validation risk of iterate m is lower than that of iterate `than` by more than a
@@ -30,8 +36,8 @@ inline int best_iteration(std::span<const Risks> risks) {
 inline bool is_better(std::span<const Risks> risks, int m, int than, Real tolerance) {
   const Real risk = risks[static_cast<Size>(m)].validation;
   const Real old = risks[static_cast<Size>(than)].validation;
-  return old - risk >
-         std::max(tolerance * (risks[0].validation - old), risk_rounding * std::abs(old));
+  return is_lower(risk, old) &&
+         (tolerance == 0.0 || old - risk > tolerance * (risks[0].validation - old));
 }
 
 // Whether `patience` iterations have passed since iteration `since`, the best one so far.

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "early_stopping.hpp"
 #include "point.hpp"
 #include "search.hpp"
 
@@ -182,7 +183,8 @@ class Hybrid final : public Optimizer {
   // The risk rose `switch_after` times in a row, or had no new best for ten times as long.
   bool phase_is_over(std::span<const Risks> risks, int best) const override {
     int rises = 0;
-    for (Size m = risks.size() - 1; m > 0 && risks[m].validation > risks[m - 1].validation; --m)
+    for (Size m = risks.size() - 1; m > 0 && is_lower(risks[m - 1].validation, risks[m].validation);
+         --m)
       ++rises;
     const int last = static_cast<int>(risks.size()) - 1;
     return rises >= switch_after_ || last - best >= 10 * switch_after_;

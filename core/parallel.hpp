@@ -3,9 +3,8 @@
 // Results never depend on the number of threads: callers split the work by the size of the problem
 // alone and combine the results in the order of the task numbers.
 //
-// The calling thread works too and needs nobody: a round ends when its tasks are done, not when
-// all threads were there. On a busy machine the system may not schedule a thread for milliseconds;
-// such a thread comes late, finds no task, and nobody has waited for it.
+// The calling thread takes tasks too. A round ends when its tasks are done, so a thread that the
+// system schedules late, as happens on a busy machine, finds no task and delays no round.
 #pragma once
 
 #include <algorithm>

@@ -79,6 +79,25 @@ def test_repeat_is_the_fit_to_all_rows(tmp_path, weighted):
     np.testing.assert_allclose(loaded.boosted.predict(TABLE), chosen.predict(TABLE), rtol=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["squared", "poisson", "absolute"])
+def test_without_terms_the_constant_is_that_of_all_rows(tmp_path, loss):
+    noise = {"c": TABLE["c"]}
+    y = np.exp(np.where(HELD, -2, 1) * TABLE["c"])  # what helps in training harms elsewhere
+    options = {"loss": loss, "validation": HELD, "n_iter": 50, "patience": 20}
+    chosen = cb.fit(noise, y, [cb.Linear("c")], **options)
+    assert chosen.best_iteration == 0
+    model = cb.fit(noise, y, [cb.Linear("c")], polish="repeat", **options)
+    expected = np.median(y) if loss == "absolute" else y.mean()
+    np.testing.assert_allclose(model.predict(noise), expected, rtol=1e-12)
+    assert model.polish.repeated == 0
+    assert "the constant was computed from all rows" in model.polish.words
+    model.save(tmp_path / "model.json")
+    for other in (model, cb.load(tmp_path / "model.json")):
+        assert other.polish.repeated == 0
+        for m in (0, 3):
+            np.testing.assert_array_equal(other.at(m).predict(noise), chosen.at(m).predict(noise))
+
+
 def test_extending_repeats_again():
     options = {**OPTIONS, "patience": None}
     model = cb.fit(TABLE, Y, polish="repeat", **{**options, "n_iter": 20})
@@ -102,13 +121,13 @@ def test_without_polish_boosting_goes_on_and_is_repeated(monkeypatch, tmp_path):
 def test_a_polished_fit_is_not_repeated():
     model = cb.fit(TABLE, Y, polish="auto", tolerance=0.3, patience=20, **OPTIONS)
     assert model.polish.weight > 0.0
-    assert model.polish.repeated == 0
+    assert model.polish.repeated is None
 
 
 def test_what_cannot_be_repeated(monkeypatch):
     skip(monkeypatch)
     without = cb.fit(TABLE, Y, n_iter=20, polish="auto")
-    assert without.polish.repeated == 0
+    assert without.polish.repeated is None
     hybrid = cb.fit(TABLE, Y, polish="repeat", **{**OPTIONS, "optimizer": cb.Hybrid(0.1)})
     assert hybrid.polish is None
     with pytest.raises(ValueError, match="polish: 'repeat' is not for bags"):

@@ -14,8 +14,13 @@ from sklearn.base import clone
 
 import cwboost as cb
 from cwboost.cli.main import main
+from cwboost.explain.trajectory import coefficients_at
 from cwboost.export.onnx import onnx_inputs, to_onnx
 from cwboost.export.sql import to_sql
+from cwboost.selection.metrics import register_metric
+from cwboost.selection.stability_bounds import complete
+from cwboost.terms.bases import register_basis
+from cwboost.terms.learners import register_learner
 
 N = 40
 rng = np.random.default_rng(0)
@@ -103,6 +108,9 @@ TEXTS = {
     "Hybrid then": lambda v: cb.fit(**ROWS, optimizer=cb.Hybrid(then=v), validation=0.3),
     "estimator terms": lambda v: cb.CWBRegressor(terms=v).fit(TABLE, Y),
     "estimator exclude": lambda v: cb.CWBRegressor(exclude=[v]).fit(TABLE, Y),
+    "register_metric": lambda v: register_metric("m", max, greater_is_better=True, target=v),
+    "register_learner": register_learner,
+    "register_basis": register_basis,
 }  # fmt: skip
 
 
@@ -122,6 +130,9 @@ NUMBERS = {
     "permutation": lambda v: MODEL.importance("permutation", **ROWS, repeats=v),
     "fit bags": lambda v: cb.fit(**ROWS, bags=v),
     "plot n": lambda v: displays()[0](MODEL, "x", n=v),
+    "iterations": lambda v: coefficients_at(MODEL, [v]),
+    "bounds": lambda v: complete(v, q=2, pfer=1.0),
+    "bounds pairs": lambda v: complete(9, q=2, pfer=1.0, n_samples=v),
     "plot levels": lambda v: displays()[0](MODEL, "x", max_levels=v),
     "plot terms": lambda v: displays()[1](MODEL, max_terms=v),
     "plot bars": lambda v: MODEL.plot(kind="importance", max_bars=v),
@@ -137,10 +148,10 @@ def test_whole_numbers(what):
         assert_refused(NUMBERS[what], value)
 
 
-@pytest.mark.parametrize("value", [0, 2.5, "x", [], pd.NA, np.inf])
+@pytest.mark.parametrize("value", [0, 2.5, "x", [], pd.NA, np.inf, 10**30])
 def test_n_jobs(value):
     for estimator in (cb.CWBRegressor(n_jobs=value), cb.CWBRegressorCV(n_jobs=value)):
-        with pytest.raises(ValueError, match="n_jobs: expected None, a number of threads, or"):
+        with pytest.raises(ValueError, match="n_jobs: expected None, a number of threads up to"):
             estimator.fit(TABLE, Y)
 
 
@@ -153,6 +164,7 @@ FLAGS = {
     "one_se": lambda v: cb.CWBRegressorCV(one_se=v).fit(TABLE, Y),
     "plot sort": lambda v: displays()[0](MODEL, "x", sort=v),
     "plot log": lambda v: displays()[1](MODEL, log=v),
+    "register_metric": lambda v: register_metric("m", max, greater_is_better=v),
 }
 
 
@@ -167,6 +179,18 @@ def test_flags(what):
 )
 def test_integers_beyond_the_range_of_floats(number):
     assert_refused(lambda value: cb.fit(**ROWS, **{number: value}), 10**310)
+
+
+@pytest.mark.parametrize("value", [np.array(3.0), 3, "x", {}, b"x"])
+def test_lists(value):
+    for call in (
+        lambda v: coefficients_at(MODEL, v),
+        lambda v: cb.fit(TABLE, Y, v),
+        lambda v: cb.cv(TABLE, Y, folds=[v]),
+        lambda v: cb.Dataset.from_batches([TABLE], columns=v),
+        cb.Dataset.from_batches,
+    ):
+        assert_refused(call, value)
 
 
 def test_several_names_where_one_is_expected():
@@ -263,10 +287,19 @@ def test_the_argument_that_a_callable_has_is_named():
         cb.fit(**ROWS, early_stopping_rounds=5)
 
 
+@pytest.mark.parametrize("estimator", [cb.CWBRegressor, cb.CWBClassifierCV])
+def test_the_fit_of_estimators_explains_arguments(estimator):
+    fit = estimator().fit
+    with pytest.raises(TypeError, match=r"^fit\(\) has no .*_weights'; use sample_weight=$"):
+        fit(TABLE, Y, sample_weights=Y)
+    with pytest.raises(TypeError, match=r"^fit\(\) has no argument 'eval_set'; use validation="):
+        fit(TABLE, Y, eval_set=[(TABLE, Y)])
+
+
 def test_unknown_names_of_no_library():
     with pytest.raises(TypeError, match=r"'n_itre'; did you mean n_iter=\?"):
         cb.fit(**ROWS, n_itre=5)
-    with pytest.raises(TypeError, match="has no argument 'zzz'; its arguments are table, y, learn"):
+    with pytest.raises(TypeError, match="has no argument 'zzz'; its arguments are table=, y=, l"):
         cb.fit(**ROWS, zzz=5)
 
 

@@ -165,7 +165,7 @@ def test_regressor(client):
     np.testing.assert_allclose(regressor.transform(dX).compute(), own.transform(X), atol=1e-10)
     assert regressor.score(dX, dy, dw) == pytest.approx(own.score(X, y, w), abs=1e-10)
     assert regressor.score(dX, y, w.to_numpy()) == regressor.score(dX, dy, dw)
-    with pytest.raises(ValueError, match="y: expected 900 rows as X has, got"):
+    with pytest.raises(ValueError, match="y: expected 900 rows as X has, got 899"):
         regressor.score(dX, y[1:])
     assert regressor.score(X, y, w) == pytest.approx(own.score(X, y, w), abs=1e-10)
     assert list(regressor.feature_names_in_) == list(X.columns)
@@ -223,6 +223,8 @@ def test_classifier(client, loss):
         np.testing.assert_allclose(found.compute(), getattr(own, method)(X), atol=1e-9)
     assert (classifier.predict(dX).compute() == own.predict(X)).all()
     assert classifier.score(dX, dy, dw) == pytest.approx(own.score(X, y, w))
+    with pytest.raises(ValueError, match="y: row 0 is missing"):
+        classifier.score(dX, [None] * N)
 
 
 def test_predictions_of_empty_partitions(client):
@@ -447,9 +449,12 @@ def test_settings_that_are_not_supported_on_a_cluster(client):
         ({"bags": 3}, "bags: not supported for rows on a cluster"),
         ({"warm_start": True}, "warm_start: not supported for rows on a cluster"),
         ({"validation": "last"}, "'last' is not supported for rows on a cluster"),
+        ({"bags": np.ones(3)}, "bags: not supported for rows on a cluster"),
+        ({"validation": np.ones(3)}, "validation: expected"),
+        ({"n_jobs": 10**30}, "n_jobs: expected None, a number of threads up to 1024"),
         ({"interactions": 3}, "interactions: 3: pairs cannot be ranked for rows on a cluster"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             cd.DaskCWBRegressor(n_iter=3, **settings).fit(dX, dy)
     with pytest.raises(TypeError, match="y: expected a dask"):
         cd.DaskCWBRegressor().fit(dX, y.to_numpy())
@@ -462,6 +467,12 @@ def test_settings_that_are_not_supported_on_a_cluster(client):
     fitted = cd.DaskCWBRegressor(loss="squared", n_iter=3).fit(dX, dy)
     with pytest.raises(TypeError, match="offset: for rows on a cluster it must be a column"):
         fitted.predict(dX, offset=y.to_numpy())
+    odd = {"requires y": None, "y should be a 1d array": "x", "needs numbers": ["a"] * N}
+    for message, wrong in odd.items():
+        with pytest.raises(ValueError, match=message):
+            fitted.score(dX, wrong)
+    with pytest.raises(ValueError, match="sample_weight, row 0: expected a number >= 0, got -1"):
+        fitted.score(dX, dy, -np.ones(N))
 
 
 def test_a_validation_table_without_the_offset_of_the_fit(client):

@@ -685,7 +685,7 @@ def test_a_full_disk_keeps_the_old_dataset_and_leaves_no_other_files(saved, tmp_
     monkeypatch.setattr(store.ColumnWriter, "flush", full)
     for target in ("d", "other"):
         written.clear()
-        with pytest.raises(OSError, match="the disk is full and nothing was written") as e:
+        with pytest.raises(OSError, match="the disk is full, and it was not written") as e:
             saved.save(tmp_path / target)
         assert e.value.errno == errno.ENOSPC
         assert str(tmp_path / target) in str(e.value)

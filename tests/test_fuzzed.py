@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import warnings
+from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import cwboost as cb
 from cwboost.cli.main import main
 from cwboost.export.tables import score_tables
+from cwboost.frames.read_frames import read_column
 from cwboost.model.edits import set_level
 
 rng = np.random.default_rng(5)
@@ -34,9 +38,9 @@ def no_warnings():
 def test_effects_beyond_single_precision_have_no_bands(unit):
     model = cb.fit(TABLE, unit * Y, n_iter=20, polish=True)
     np.testing.assert_allclose(model.predict(TABLE) / unit, Y, atol=1.0)
-    with pytest.raises(ValueError, match="exceed single precision: rescale y"):
+    with pytest.raises(ValueError, match=r"band: .* too small for single precision; rescale y"):
         model.band("x")
-    with pytest.raises(ValueError, match="with_bands: the effects exceed single precision"):
+    with pytest.raises(ValueError, match=r"with_bands: .* for single precision; rescale"):
         model.with_bands(TABLE, unit * Y, n_boot=20)
 
 
@@ -141,8 +145,21 @@ def test_offsets_and_weights_whose_sums_overflow():
     with pytest.raises(ValueError, match=r"offset: the largest absolute value is 1e\+308"):
         cb.fit(TABLE, Y, offset=np.full(N, 1e308), n_iter=1)
     classifier = cb.CWBClassifier(n_iter=5, polish=None).fit(TABLE, Y > 0)
-    with pytest.raises(ValueError, match="sample_weight: their sum exceeds"):
+    with pytest.raises(ValueError, match="sample_weight: expected a sum from 1e-20 to 1e"):
         classifier.score(TABLE, Y > 0, sample_weight=np.full(N, 1e308))
+    with pytest.raises(ValueError, match=r"weights: .*got 1e-298; divide them by their mean"):
+        cb.fit(TABLE, Y, weights=np.full(N, 1e-298 / N), n_iter=1)
+
+
+def test_equal_weights_of_any_size_change_nothing():
+    """From 2**53 on all numbers are whole, and once counted as repeated rows."""
+    one = cb.fit(TABLE, Y, polish=True).predict(TABLE)
+    for weight in (1e-9, 3.0, 1e17):
+        other = cb.fit(TABLE, Y, weights=np.full(N, weight), polish=True)
+        np.testing.assert_allclose(other.predict(TABLE), one, rtol=1e-6)
+    rough = cb.fit(TABLE, Y, weights=np.where(np.arange(N) % 2, 1e17, 2e17), polish=True)
+    smooth = cb.fit(TABLE, Y, weights=np.where(np.arange(N) % 2, 0.5, 1.0), polish=True)
+    np.testing.assert_allclose(rough.predict(TABLE), smooth.predict(TABLE), rtol=1e-6)
 
 
 def test_parameters_of_losses_as_numpy_scalars(tmp_path):
@@ -155,6 +172,18 @@ def test_parameters_of_losses_as_numpy_scalars(tmp_path):
 
 
 # --- found by trying ------------------------------------------------------------------------------
+
+
+def test_matrices_and_paths_in_place_of_tables():
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix(X).T
+    model = cb.fit(matrix, Y, n_iter=5)
+    np.testing.assert_array_equal(model.predict(matrix), model.predict(X[:, None]))
+    estimator = cb.CWBRegressor(n_iter=5).fit(matrix, Y)
+    np.testing.assert_array_equal(estimator.predict(matrix), estimator.predict(X[:, None]))
+    for path in ("t.parquet", Path("t.parquet")):
+        with pytest.raises(TypeError, match=r"got the path .*; pass cb"):
+            cb.CWBRegressor().fit(path, Y)
 
 
 def test_estimators_respect_masks():
@@ -223,3 +252,172 @@ def test_a_table_with_a_header_only(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("x,y\n")
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "-o", str(tmp_path / "m")]) == 1
     assert "t.csv: the table has no rows" in capsys.readouterr().err
+
+
+def test_masked_text_is_missing_in_estimators():
+    text = np.ma.array(np.array(list("abc" * 20), dtype=object), mask=np.arange(60) % 7 == 0)
+    model = cb.CWBRegressor(n_iter=5).fit(text[:, None], np.arange(60.0)).model_
+    assert set(model.effect("x0")["x0"]) <= {"a", "b", "c", None}
+
+
+def test_weights_of_estimators():
+    found = cb.CWBRegressor(n_iter=5).fit(TABLE, Y, sample_weight=2.0).predict(TABLE)
+    np.testing.assert_allclose(found, cb.CWBRegressor(n_iter=5).fit(TABLE, Y).predict(TABLE))
+    for weights, message in [
+        (np.full(N, np.datetime64("2020-01-01")), "expected numbers, got dates"),
+        (np.full(N, 1j), "expected numbers, text or dates, got complex"),
+        (["1"] * N, "expected numbers, got text"),
+        (-np.ones(N), "row 0: expected a number >= 0, got -1"),
+        (np.zeros(N), "all are zero"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=f"sample_weight.*{message}"):
+            cb.CWBRegressor(n_iter=5).fit(TABLE, Y, sample_weight=weights)
+
+
+def test_score_of_classes_of_another_type():
+    model = cb.CWBClassifier(n_iter=5).fit(TABLE, np.where(Y > 0, "1", "0"))
+    with pytest.raises(ValueError, match=r"y: expected classes such as '0', got [01]"):
+        model.score(TABLE, np.where(Y > 0, 1, 0))
+
+
+def test_other_validation_rows_are_named_by_their_risk():
+    held = np.arange(N) % 3 == 0
+    model = cb.fit(TABLE, Y, validation=held, n_iter=5)
+    other = np.where(held, Y + 1.0, Y)
+    with pytest.raises(ValueError, match="its validation risk was"):
+        model.extend(5, TABLE, other, validation=held)
+
+
+def test_ragged_bags():
+    with pytest.raises(ValueError, match="bags: expected a whole number from 2"):
+        cb.fit(TABLE, Y, bags=[[1], [1, 2]])
+
+
+def test_classes_keep_their_type():
+    wide = pd.Series(pd.array([5, 2**60, 2**60 + 1] * 20, dtype="Int64"))
+    table = {"x": np.arange(60.0)}
+    assert cb.CWBClassifier(n_iter=3).fit(table, wide).classes_.tolist() == [5, 2**60, 2**60 + 1]
+    flags = pd.Series([True, False, True] * 20, dtype="boolean")
+    assert cb.CWBClassifier(n_iter=3).fit(table, flags).classes_.dtype == np.bool_
+    with pytest.raises(TypeError, match="y: expected text or numbers, got both: 'a' and 1"):
+        cb.CWBClassifier(n_iter=3).fit(table, np.array(["a", 1] * 30, dtype=object))
+
+
+@pytest.mark.parametrize("unit", ["ps", "fs", "as"])
+def test_dates_of_fine_units(unit):
+    model = cb.fit({"a": (np.arange(N) * 10**16).astype(f"M8[{unit}]"), "x": X}, Y, n_iter=3)
+    assert model.terms
+
+
+def test_a_model_file_with_a_byte_order_mark(tmp_path):
+    file = tmp_path / "m.json"
+    cb.fit(TABLE, Y, n_iter=3).save(file)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert cb.load(file).n_iter == 3
+
+
+@pytest.mark.filterwarnings("ignore:cv. the best iteration")
+@pytest.mark.parametrize("terms", ["auto", "linear", "smooth", "step", "components"])
+def test_folds_whose_training_rows_miss_a_column(terms):
+    column = np.full(40, np.nan)
+    column[:4] = [1.7, 0.3, 0.9, -2.2]
+    rows = np.arange(40)
+    table = {"x": rng.normal(size=40), "rare": column}
+    y = np.where(np.isnan(column), 1.0, column) + table["x"]
+    estimator = cb.CWBRegressorCV(n_iter=20, cv=[(rows[4:], rows[:4]), (rows[:20], rows[20:])],
+                                  terms=terms, polish=None)  # fmt: skip
+    assert np.isfinite(estimator.fit(table, y).cv_result_.risk).all()
+
+
+def test_long_names_in_messages_of_learners():
+    for message, make in [
+        ("the column must be a name", lambda: cb.Spline(["x" * 10_000])),
+        ("orthogonal must be True or False", lambda: cb.Tensor("x" * 10_000, "y", orthogonal=3)),
+    ]:
+        with pytest.raises(TypeError, match=message) as caught:
+            make()
+        assert len(str(caught.value)) < 1000
+    with pytest.raises(TypeError, match=r"columns: expected a list of names, got array\(3"):
+        cb.Dataset.from_duckdb(duckdb.sql("select 1 as x"), columns=np.array(3.0))
+
+
+@pytest.mark.parametrize("unit", [1e-50, 1.0, 1e50, 1e100])
+def test_the_start_of_a_huber_loss_follows_the_unit_of_y(unit):
+    y = np.random.default_rng(0).exponential(size=300)
+    wanted = cb.fit({"x": np.arange(300.0) % 7}, y, loss=cb.Huber(0.5), n_iter=0).start
+    found = cb.fit({"x": np.arange(300.0) % 7}, y * unit, loss=cb.Huber(0.5 * unit), n_iter=0)
+    assert found.start == pytest.approx(wanted * unit, rel=1e-10)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1.0, 1e6])
+def test_the_start_of_a_huber_loss_far_from_its_delta(delta):
+    y = np.random.default_rng(0).exponential(size=300) * 1e50
+    start = cb.fit({"x": np.arange(300.0) % 7}, y, loss=cb.Huber(delta), n_iter=0).start
+    assert start == pytest.approx(np.median(y), rel=0.01)
+
+
+@pytest.mark.parametrize("constant", [0.1, 0.3, 1e-10, 0.0])
+@pytest.mark.parametrize("loss", ["huber", "squared"])
+def test_a_constant_y_is_predicted(constant, loss):
+    x = np.random.default_rng(0).normal(size=1000)
+    model = cb.CWBRegressor(loss).fit({"x": x}, np.full(1000, constant))
+    np.testing.assert_allclose(model.predict({"x": x}), constant, rtol=1e-12)
+
+
+def test_decimals_are_the_nearest_floats():
+    floats = [1.15, 1.005, 19.99, 0.07, 1e-12]
+    cells = pa.array([Decimal(str(v)) for v in floats] + [None])
+    for column in (cells, pd.Series(cells, dtype=pd.ArrowDtype(cells.type)), cells.to_pandas()):
+        assert read_column(column, "x").values[:5].tolist() == floats
+        assert np.isnan(read_column(column, "x").values[5])
+
+
+@pytest.mark.parametrize("levels", [[1, "1"], [True, "True"], ["2.5", 2.5]])
+def test_different_categories_with_the_same_text(levels):
+    column = pd.Categorical(levels * 50, categories=levels)
+    with pytest.raises(TypeError, match="have the same text; make all categories one type"):
+        cb.fit(pd.DataFrame({"x": column}), np.arange(100.0))
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 50), pa.array(["a", "a"]))
+    assert read_column(repeated, "x").levels == ("a",)
+
+
+@pytest.mark.parametrize("number", [1e308, 0.5, -1e300])
+def test_numbers_that_are_not_classes(number):
+    with pytest.raises(ValueError, match="y: a classifier needs classes, got numbers such as"):
+        cb.CWBClassifier().fit(TABLE, np.full(N, number))
+
+
+def test_where_a_hybrid_goes_back_to_does_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(0)
+    y, e, held = rng.normal(size=60), rng.normal(size=60), np.arange(60) % 5 == 0
+    x = np.where(held, np.nan, rng.normal(size=60) + 3 * y)  # x does not move validation rows
+    options = {"optimizer": cb.Hybrid(0.5, switch_after=2), "n_iter": 30}
+    orders = [np.arange(60), *(rng.permutation(60) for _ in range(15))]
+    models = [
+        cb.fit({"x": x[o], "e": e[o]}, 1e3 + y[o], validation=held[o], **options) for o in orders
+    ]
+    assert len({model.path.rewound_to for model in models}) == 1
+    assert models[0].path.rewound_to >= 0
+    for model in models:
+        np.testing.assert_allclose(
+            model.predict({"x": x, "e": e}), models[0].predict({"x": x, "e": e}), rtol=1e-9
+        )
+
+
+def test_categories_that_are_dates_out_of_range():
+    dates = pa.array([0, 10**9], pa.int32()).view(pa.date32())
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 20), dates)
+    with pytest.raises(ValueError, match="column 'd': a category is a date out of the range"):
+        cb.fit(pa.table({"d": column}), np.arange(40.0))
+
+
+def test_many_classes_give_one_warning():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cb.CWBClassifier(n_iter=1, polish=None, validation=None).fit(TABLE, np.arange(N) // 2 * 2)
+    assert sum("unique classes" in str(w.message) for w in caught) <= 1
+
+
+def test_small_integers_of_numpy_as_numbers_of_iterations():
+    found = cb.cv(TABLE, Y, n_iter=np.int8(100), folds=2)
+    assert found.best_iteration == cb.cv(TABLE, Y, n_iter=100, folds=2).best_iteration

@@ -180,9 +180,13 @@ def test_the_estimator_has_intervals():
     [
         ({"level": 90}, "level: expected a number between 0 and 1"),
         ({"kind": "magic"}, "kind: expected one of 'cv\\+', 'split'"),
-        ({"folds": 1}, "folds: expected .* 300; got 1"),
+        ({"folds": 1}, "folds: expected .* 300, .*; got 1"),
         ({"folds": np.zeros(300)}, "folds: expected at least two"),
-        ({"folds": np.zeros(9)}, "the fold of each of 300 rows; got shape"),
+        ({"folds": np.zeros(9)}, "folds has 9 rows, the table has 300"),
+        ({"folds": [None] + [1, 2] * 149 + [1]}, "folds, row 0: the value is missing"),
+        ({"folds": [[1], [2, 3]]}, "'folds': expected numbers or text, got list"),
+        ({"folds": "ward"}, "column 'ward' is not in the table"),
+        ({"folds": 2.5}, "folds: expected a whole number from 2 to 300"),
         ({"kind": "bags"}, "needs a model that was fitted with bags"),
         (
             {"kind": "split", "folds": 5},
@@ -194,7 +198,7 @@ def test_the_estimator_has_intervals():
 )
 def test_wrong_options_are_refused(fitted, options, message):
     table, y, model = fitted
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         model.intervals(table, y, **options)
 
 

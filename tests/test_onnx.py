@@ -151,3 +151,9 @@ def test_errors(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'cwboost\[onnx\]'"):
         to_onnx(model)
+
+
+def test_other_spellings_of_levels():
+    table = {"g": np.array(["1", "2.5", "True", "x"] * 20, dtype=object)}
+    model = cb.fit(table, np.arange(80.0) % 4, n_iter=20)
+    check(model, {"g": np.array(["1.0", "2.5", "true", "TRUE", "1", "01", "X"], dtype=object)})

@@ -207,7 +207,7 @@ def test_known_smoothing_gives_penalised_least_squares(problem_of):
     part = ModelRefit(problem, model, TRAINING_PART)
     [rows], [smoothing] = part.rows, part.smoothing
     x = design(rows)
-    smoothing.begin(rows.u, 1.0)
+    smoothing.begin(rows.u, 1.0, 1.0)
     penalty = smoothing.diagonal()
     part.score()
     rows.residuals()
@@ -698,3 +698,15 @@ def test_a_model_without_bands_says_why():
     skipped = cb.fit(table, table["a"], loss="absolute", n_iter=5, polish="auto")
     with pytest.raises(ValueError, match=r"it was not polished \(the absolute loss does not have"):
         skipped.band("a")
+
+
+@pytest.mark.parametrize("loss", [cb.Tweedie(1.5), cb.Gamma(), cb.Squared()], ids=repr)
+@pytest.mark.parametrize("unit", [1e-3, 1e6])
+def test_the_unit_of_y_does_not_matter(loss, unit):
+    rng = np.random.default_rng(0)
+    table = {"a": rng.uniform(size=600), "b": rng.uniform(size=600), "c": rng.uniform(size=600)}
+    y = np.exp(np.sin(6 * table["a"]) + table["b"]) * rng.gamma(2.0, size=600)
+    options = {"loss": loss, "n_iter": 60, "polish": True, "validation": np.arange(600) % 5 == 0}
+    one, other = cb.fit(table, y, **options), cb.fit(table, unit * y, **options)
+    assert one.polish.edf == pytest.approx(other.polish.edf, rel=1e-5, abs=1e-5)
+    np.testing.assert_allclose(other.predict(table) / unit, one.predict(table), rtol=1e-6)

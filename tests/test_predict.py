@@ -459,9 +459,9 @@ def test_booleans():
     expected = model.predict({"t": [True, False]})
     for rows in ([1, 0], [1.0, 0.0], ["True", "False"]):
         np.testing.assert_array_equal(model.predict({"t": np.array(rows)}), expected)
-    with pytest.warns(UserWarning, match=r"t \(3 rows\)"):
-        found = model.predict({"t": [1.0, 0.0, 2.0]})  # because of the 2, these are not booleans
-    np.testing.assert_allclose(found, model.intercept)
+    with pytest.warns(UserWarning, match=r"t \(1 row\)"):
+        found = model.predict({"t": [1.0, 0.0, 2.0]})
+    np.testing.assert_allclose(found, [*expected, model.intercept])
 
 
 def test_integers_too_large_to_tell_apart():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.polynomial.chebyshev import chebvander
 from scipy.interpolate import BSpline
+from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 import cwboost as cb
@@ -24,7 +25,7 @@ from cwboost._utils.threads import map_in_threads
 from cwboost.binning.index_sets import CodedColumn
 from cwboost.binning.rules import Bins, nearest
 from cwboost.binning.summary import Sample, summarize
-from cwboost.fitting import shared_bins, systems, term_plans
+from cwboost.fitting import shared_bins, smoothing, systems, term_plans
 from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
 from cwboost.frames.columns import Numbers
 from cwboost.frames.read_frames import read
@@ -508,6 +509,27 @@ def test_a_ridge_on_the_last_coefficient(kind, net, missing):
         assert net_df == pytest.approx(df - w @ smoother.sum(axis=1) / total, rel=1e-9)
         spec = spectrum(gram / total, penalty, 2, mean, ridge)
         assert smoothing == pytest.approx(total * find_smoothing(spec, aim, kind, net), rel=1e-8)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_large_systems_are_split_into_blocks(constant, monkeypatch):
+    """A block of size 1 has neither data nor a penalty."""
+    rng = np.random.default_rng(1)
+    sizes = (5, 9, 30, 1)
+    rows = [rng.normal(size=(d // 2, d)) for d in sizes]
+    order = rng.permutation(sum(sizes))
+    gram, penalty = (
+        block_diag(*parts)[np.ix_(order, order)]
+        for parts in ([b.T @ b for b in rows], [difference_penalty(d, 1) for d in sizes])
+    )
+    mean = constant * gram @ rng.normal(size=len(gram))
+    whole = spectrum(gram, penalty, 4, mean)
+    monkeypatch.setattr(smoothing, "LARGE", 10)
+    split = spectrum(gram, penalty, 4, mean)
+    np.testing.assert_allclose(split.a, whole.a, atol=1e-9)
+    for value in (0.1, 1.0, 10.0):
+        assert split.df(value, "df2") == pytest.approx(whole.df(value, "df2"), rel=1e-8)
+        assert split.net_df(value, "df2") == pytest.approx(whole.net_df(value, "df2"), rel=1e-8)
 
 
 def test_a_given_smoothing_is_used():

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -268,3 +269,66 @@ def test_errors():
     with pytest.raises(ValueError, match="differ only in case"):
         to_sql(twins)
     assert '"effect_A_2"' in to_sql(twins, dialect="postgres")
+
+
+@pytest.mark.parametrize("cells", [[0.0, 1.0, 2.0], [0.5, 1.0, 2.5], [True, False, True]])
+@pytest.mark.parametrize("dialect", RUN)
+def test_categories_of_numbers_and_booleans(cells, dialect):
+    """Databases write 1.0, true or 1 where the model has the levels "1" and "True"."""
+    column = pd.Series(cells * 20)
+    model = cb.fit({"g": column.astype("category")}, (np.arange(60.0) % 3) ** 2, n_iter=20)
+    wanted = model.predict({"g": column.astype("category")})
+    assert len(np.unique(wanted)) == len(set(cells))
+    found = RUN[dialect]({"g": column.to_numpy()}, to_sql(model, table=TABLE, dialect=dialect))
+    np.testing.assert_allclose(found["score"], wanted)
+    as_text = {"g": column.astype(str)}
+    np.testing.assert_array_equal(model.predict(as_text), wanted)
+    np.testing.assert_array_equal(model.predict({"g": column}), wanted)
+
+
+@pytest.mark.parametrize("learner", [cb.Spline, cb.Step, cb.Category])
+@pytest.mark.parametrize("unit", ["D", "s", "ms"])
+def test_dates(learner, unit):
+    rng = np.random.default_rng(0)
+    steps = {"D": 900, "s": 10**8, "ms": 10**11}[unit]
+    days = np.datetime64("1969-01-01", unit) + rng.integers(0, steps, 40).astype(f"m8[{unit}]")
+    frame = pd.DataFrame({"d": np.tile(days, 8), "row": np.arange(320)})
+    frame.loc[::9, "d"] = pd.NaT
+    y = np.sin(frame["d"].to_numpy().astype("M8[s]").astype(float) * 6 / 8e7) + (frame.d.isna())
+    model = cb.fit(frame[["d"]], y, [learner("d")], n_iter=30)
+    wanted = model.predict(frame)
+    assert len(np.unique(wanted)) > 10
+    connection = connect_sqlite()
+    frame.to_sql("t", connection, index=False)
+    database = duckdb.connect()
+    database.register("t", frame)
+    zoned = frame.assign(d=frame["d"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))
+    database.register("zoned", zoned)
+    database.execute("SET TimeZone = 'America/New_York'")
+    frame.assign(d=(frame["d"] - pd.Timestamp(0)) / pd.Timedelta(days=1)).to_sql(
+        "days", connection, index=False
+    )
+    for dialect, table in (
+        ("sqlite", "t"), ("sqlite", "days"), ("duckdb", "t"), ("duckdb", "zoned")
+    ):  # fmt: skip
+        query = model.to_sql(table=table, dialect=dialect, keep=["row"], kind="score")
+        run = connection if dialect == "sqlite" else database
+        found = np.array(sorted(run.execute(query).fetchall()), float)[:, -1]
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    connection.close()
+
+
+def test_durations():
+    hours = np.arange(60).astype("m8[h]").astype("m8[us]")
+    model = cb.fit({"d": hours}, np.sin(np.arange(60.0) / 9), n_iter=20)
+    database = duckdb.connect()
+    database.register("t", pa.table({"d": hours}))
+    found = database.execute(model.to_sql(table="t", kind="score")).fetchnumpy()["score"]
+    np.testing.assert_allclose(np.sort(found), np.sort(model.predict({"d": hours})), rtol=1e-9)
+    connection = connect_sqlite()
+    connection.execute("CREATE TABLE t (d)")
+    connection.executemany("INSERT INTO t VALUES (?)", [[k / 24] for k in range(60)])
+    rows = connection.execute(model.to_sql(table="t", dialect="sqlite", kind="score")).fetchall()
+    np.testing.assert_allclose([row[-1] for row in rows], model.predict({"d": hours}), rtol=1e-9)
+    connection.close()
+    assert 'EXTRACT(EPOCH FROM t."d")' in model.to_sql(dialect="postgres")

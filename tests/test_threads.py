@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -129,8 +130,29 @@ def test_fits_are_run_by_the_threads_that_could_be_started(threads_that_start):
 
 
 def test_number_of_started_threads(threads_that_start):
-    started = start_threads(lambda: None, 3)
+    started = []
+    start_threads(started, lambda: None, 3)
     assert len(started) == threads_that_start
+
+
+def test_ctrl_c_while_threads_are_started_stops_the_fits(monkeypatch):
+    start, calls, ran = threading.Thread.start, [], []
+
+    def interrupted(thread):
+        calls.append(thread)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        start(thread)
+
+    def job(halt):
+        ran.append(halt())
+        time.sleep(0.05)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_all([job] * 20, 2, Progress())
+    assert len(ran) < 20
+    assert not calls[0].is_alive()
 
 
 UNDER_A_LIMIT = """
@@ -157,3 +179,20 @@ def test_a_refused_thread_of_the_core_does_not_end_the_process():
         [sys.executable, "-c", UNDER_A_LIMIT], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_daemon_threads_that_fit_while_the_process_ends():
+    script = """
+import threading, time
+import numpy as np
+import cwboost as cb
+x = np.random.default_rng(0).normal(size=2000)
+problem = {"table": {"x": x}, "y": x > 0, "loss": "binomial", "n_iter": 10**6, "progress": False}
+for _ in range(8):
+    threading.Thread(target=lambda: cb.fit(**problem), daemon=True).start()
+time.sleep(0.5)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

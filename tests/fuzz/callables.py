@@ -1,9 +1,9 @@
 """Every public callable, found by introspection, and valid values of every parameter.
 
-Public callables are the functions and classes of `cwboost.__all__`, the functions that
-docs/api.md lists, and the public methods of the objects that they return. `find_gaps` names what
-this file does not know yet: a new callable or parameter needs a line here. Does not know odd values
-(see values.py).
+Public callables are the functions and classes of `cwboost.__all__` and `cwboost.dask.__all__`, the
+functions that docs/api.md lists, and the public methods of the objects that they return.
+`find_gaps` names what this file does not know yet: a new callable or parameter needs a line here.
+Does not know odd values (see values.py).
 """
 
 from __future__ import annotations
@@ -13,20 +13,28 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from dask import is_dask_collection
+from distributed import Client
 from matplotlib.figure import Figure
 
 import cwboost as cb
+import cwboost.dask
 from cwboost.export.onnx import to_onnx
 from cwboost.export.sql import to_sql
 from cwboost.model import edits
 from cwboost.plotting.registry import DISPLAYS
+from cwboost.selection.metrics import METRICS
+from cwboost.terms.bases import BASES
+from cwboost.terms.learners import LEARNERS
 
 N = 60
 rng = np.random.default_rng(0)
@@ -40,6 +48,7 @@ TABLE = {
 Y = np.sin(4 * X) + (TABLE["g"] == "a") + 0.1 * rng.normal(size=N)
 CLASSES = np.where(Y > 0.3, "yes", "no")
 COUNTS = rng.poisson(np.exp(X)).astype(float)
+DASK_CLASSES = [name for name in cwboost.dask.__all__ if name != "fit"]
 QUICK = {"n_iter", "schedule", "n_boot", "n_samples", "folds", "cv", "repeats"}  # always given
 
 # --- objects whose methods are called -------------------------------------------------------------
@@ -102,15 +111,40 @@ def informed() -> cb.Information:
     return cb.aic(cb.fit(TABLE, Y, n_iter=20), TABLE, Y)
 
 
+@cache
+def client() -> Client:
+    """Return the client of a cluster in this process. Its threads do not survive a fork."""
+    return Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+
+
+def spread() -> Any:
+    """Return the table with y, classes and weights on the cluster."""
+    table = pd.DataFrame(TABLE | {"y": Y, "c": CLASSES, "w": np.ones(N), "held": X > 0.5})
+    return dd.from_pandas(table, npartitions=2, sort=False)
+
+
 def estimator(name: str) -> Callable[[], Any]:
     """Return a function that makes a fitted estimator, a new one each time."""
 
     def make() -> Any:
         options = {"cv": 2} if name.endswith("CV") else {}
-        made = getattr(cb, name)(n_iter=5, **options)
-        return made.fit(TABLE, CLASSES if "Classifier" in name else Y)
+        return _fit_estimator(find_public(name)(n_iter=5, **options))
 
     return make
+
+
+def find_public(name: str) -> Any:
+    """Return a public class or function."""
+    return getattr(cwboost.dask if name in DASK_CLASSES else cb, name)
+
+
+def _fit_estimator(made: Any) -> Any:
+    classes = "Classifier" in type(made).__name__
+    if type(made).__name__.startswith("Dask"):
+        table = spread()
+        y = table["c" if classes else "y"]
+        return made.fit(table[[*TABLE]], y, client=client())
+    return made.fit(TABLE, CLASSES if classes else Y)
 
 
 def display(name: str) -> Callable[[], Any]:
@@ -131,6 +165,7 @@ def display(name: str) -> Callable[[], Any]:
     return makers.get(name, lambda: model().plot(kind=kind))
 
 
+ESTIMATORS = ("CWBRegressor", "CWBClassifier", "CWBRegressorCV", "CWBClassifierCV", *DASK_CLASSES)
 RECEIVERS: dict[str, tuple[Callable[[], Any], ...]] = {
     "Model": MODELS,
     "CV": (folded,),
@@ -140,18 +175,15 @@ RECEIVERS: dict[str, tuple[Callable[[], Any], ...]] = {
     "Information": (informed,),
     "Ranking": (lambda: cb.rank_interactions(model(), TABLE, Y),),
     "Dataset": (lambda: cb.Dataset.from_batches([pa.table(TABLE)]),),
-    **{
-        name: (estimator(name),)
-        for name in ("CWBRegressor", "CWBClassifier", "CWBRegressorCV", "CWBClassifierCV")
-    },
+    **{name: (estimator(name),) for name in ESTIMATORS},
     **{name: (display(name),) for name in cb.__all__ if name.endswith("Display")},
 }
 
 # --- classes that users construct, and how the library uses them ----------------------------------
 
 
-def _fit_estimator(made: Any) -> None:
-    made.fit(TABLE, CLASSES if "Classifier" in type(made).__name__ else Y).predict(TABLE)
+def _use_estimator(made: Any) -> None:
+    _fit_estimator(made).predict(TABLE)
 
 
 def _use_loss(loss: Any) -> None:
@@ -175,7 +207,6 @@ def _use_schedule(schedule: Any) -> None:
         cb.tune(TABLE, Y, {"rate": [0.1, 0.5]}, folds=2, schedule=schedule)
 
 
-LEARNERS = ("Category", "Centered", "Linear", "Missing", "Polynomial", "Spline", "Step", "Tensor")
 LOSSES = ("Absolute", "Binomial", "Gamma", "Huber", "Multinomial", "Poisson", "Quantile", "Squared",
           "Tweedie")  # fmt: skip
 CONSTRUCTED: dict[str, Callable[[Any], None]] = {
@@ -183,7 +214,7 @@ CONSTRUCTED: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(LOSSES, _use_loss),
     **dict.fromkeys(("Plain", "Accelerated", "Hybrid"), _use_optimizer),
     **dict.fromkeys(("Halving", "Hyperband", "RandomSearch"), _use_schedule),
-    **dict.fromkeys([name for name in RECEIVERS if name.startswith("CWB")], _fit_estimator),
+    **dict.fromkeys(ESTIMATORS, _use_estimator),
     "Bins": lambda bins: cb.fit(TABLE, Y, bins=bins, n_iter=3).predict(TABLE),
     "Folds": lambda folds: cb.cv(TABLE, Y, n_iter=3, folds=folds),
     "LogUniform": lambda rate: cb.tune(TABLE, Y, {"rate": rate}, schedule=cb.RandomSearch(2, 3)),
@@ -200,9 +231,20 @@ RECORDS = {
 }
 # Public by Python's rule, but called by the library only.
 INTERNAL = {"as_table", "draw_on", "drawn", "with_pairs"}
-# Functions of docs/api.md that users call to extend the library or that need a cluster.
-EXTENDING = ("cwboost.dask.", "cwboost.losses.", "cwboost.terms.", "cwboost.selection.metrics.",
-             "cwboost.export.registry.Export")  # fmt: skip
+REGISTRIES: tuple[dict[str, Any], ...] = (METRICS, LEARNERS, BASES)
+
+
+@contextmanager
+def registries_kept() -> Iterator[None]:
+    """Remove in the end what has been registered, which other cases must not see."""
+    kept = [dict(registry) for registry in REGISTRIES]
+    try:
+        yield
+    finally:
+        for registry, content in zip(REGISTRIES, kept, strict=True):
+            registry.clear()
+            registry.update(content)
+
 
 # --- parameters -----------------------------------------------------------------------------------
 
@@ -222,8 +264,8 @@ NUMBERS = {
     "random_state": (0, 3),
     "n_threads": (None, 1, 2), "n_jobs": (None, 1, 2), "bags": (None, 2), "every": (None, 2),
     "min_rows_per_bin": (None, 3), "tolerance": (0.0, 0.1), "longer": (None, 1.5),
-    "rows": (0, 4), "max_bars": (3, 20), "max_levels": (2, 20), "max_names": (2,),
-    "max_terms": (3,),
+    "timeout": (30.0,), "rows": (0, 4), "max_bars": (3, 20), "max_levels": (2, 20),
+    "max_names": (2,), "max_terms": (3,),
     "max_effects": (2, 12), "row": (0, 5), "digits": (2,), "m": (0, 3), "p": (10,),
     "n_classes": (None, 3), "weight": (None, 0.5),
     "start": (None, 0.0), "scale": ("auto", 1.0), "effect": (0.1,),
@@ -234,12 +276,12 @@ CHOICES = {
     "extrapolate": ("constant", "linear"), "tails": ("flat", "smooth"), "df_kind": ("df1", "df2"),
     "then": ("all", "training"), "sampling": ("complementary", "subsampling"),
     "assumption": ("unimodal", "none"), "method": ("cumulative", "share"),
-    "criterion": (None, "aic"),
+    "criterion": ("corrected", "classical", "gmdl"),
     "search": ("auto", "full"), "polish": (None, "auto"), "interactions": (None, 1, "auto"),
     "dialect": ("duckdb", "sqlite"), "numbers": ("double", "float"), "missing": ("", "none"),
     "source": ("auto",), "what": ("rounded", "zero"), "terms": ("auto", "linear"),
     "optimizer": ("plain", None), "bins": ("auto", 7, "exact"), "metric": (None, "rmse"),
-    "scoring": (None,), "stratified": ("auto", False), "view": ("auto", "full"),
+    "scoring": (None,), "stratified": ("auto", False), "view": ("auto", "all", (-1.0, 1.0)),
     "importance": ("size", "risk"), "transform": (None, "pandas"), "extend": (True, False),
     "class_weight": (None, "balanced"),
 }  # fmt: skip
@@ -259,7 +301,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "name": (None, "my term"), "which": ("x", "g"), "term": ("x",), "model": MODELS,
     "models": (lambda: {"a": model(), "b": rich_model()},),
     "labels": (None, lambda: {"x": "X axis"}),
-    "target": (None, "price"), "output": (None, 0), "band": ("auto", False), "ax": (None, _axes),
+    "target": (None, "price"), "output": (None, 0), "band": ("auto", None), "ax": (None, _axes),
     "axes": (None,), "figure": (None,), "keep": ((), ("k",)), "title": (None, "A title"),
     "file": ("out.json",), "folder": ("out",), "exclude": (None, lambda: ["z"]),
     "space": (None, lambda: {"rate": [0.1, 0.5]}),
@@ -268,7 +310,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "columns": (None, lambda: ["x", "k"]),
     "filters": (None,), "input_features": (None,), "to": (None,),
     "stream": (lambda: pa.table(TABLE | {"y": Y}).to_reader(),), "relation": (lambda: _relation(),),
-    "batches": (lambda: [pa.table(TABLE)],), "files": (lambda: _parquet(),),
+    "client": (client,), "batches": (lambda: [pa.table(TABLE)],), "files": (lambda: _parquet(),),
 }  # fmt: skip
 SPECIAL: dict[str, tuple[Any, ...]] = {  # where a name means something else
     "Category.kind": ("ridge", "binary"), "Step.kind": ("steps", "spikes"), "Step.bins": (5, 20),
@@ -284,8 +326,26 @@ SPECIAL: dict[str, tuple[Any, ...]] = {  # where a name means something else
     "aic.df": (None, "trace"),
     "edits.smoothed.df": (3.0,), "edits.set_level.term": ("g",), "edits.set_level.level": ("a",),
     "registry.export.file": ("out.sql", "out.json"), "tables.to_excel.file": ("out.xlsx",),
+    "learners.register_learner.cls": (cb.Spline,), "metrics.register_metric.name": ("worst",),
+    "bases.register_basis.cls": tuple(BASES.values()),
+    "metrics.register_metric.function": (lambda: lambda y, f: np.abs(y - f).max(),),
+    "metrics.register_metric.target": (None, "numbers", "classes"),
+    "dask.fit.table": (spread,), "dask.fit.y": ("y",), "dask.fit.weights": (None, "w"),
+    "dask.fit.validation": (None, "held", 0.3), "dask.fit.exposure": (None, "w"),
+    "dask.fit.interactions": (None, lambda: [("x", "g")]),
     "Model.edit.level": ("a",), "ExplanationDisplay.from_estimator.offset": (None, 0.0),
 }  # fmt: skip
+for name, y_name in (("DaskCWBRegressor", "y"), ("DaskCWBClassifier", "c")):
+    SPECIAL |= {
+        f"{name}.interactions": (None, lambda: [("x", "g")]),
+        f"{name}.fit.validation": (None, lambda: spread()["held"]),
+        **{f"{name}.{method}.X": (lambda: spread()[[*TABLE]],)
+           for method in ("fit", "predict", "predict_proba", "transform", "score")},
+        **{f"{name}.{method}.y": (lambda y_name=y_name: spread()[y_name],)
+           for method in ("fit", "score")},
+        **{f"{name}.{method}.sample_weight": (None, lambda: spread()["w"])
+           for method in ("fit", "score")},
+    }  # fmt: skip
 KINDS_OF = {  # the parameter `kind` of each callable
     "predict": ("response", "score"), "band": ("pointwise", "simultaneous"),
     "importance": ("size", "risk", "permutation"), "intervals": ("split", "cv+"),
@@ -336,13 +396,18 @@ def _relation() -> Any:
 # --- the callables --------------------------------------------------------------------------------
 
 
+def look_at(result: Any) -> str:
+    """Return how Python shows a result; predictions on a cluster are computed."""
+    return repr(result.compute() if is_dask_collection(result) else result)
+
+
 class Target(NamedTuple):
     """A public callable."""
 
     name: str
     make: Callable[[np.random.Generator], Callable[..., Any]]  # finds or binds the callable
     parameters: dict[str, bool]  # names; True if required
-    use: Callable[[Any], Any] = repr  # what is done with the result
+    use: Callable[[Any], Any] = look_at  # what is done with the result
 
 
 @cache
@@ -352,8 +417,8 @@ def find_targets() -> tuple[Target, ...]:
 
 
 def _targets() -> Iterator[Target]:
-    for name in cb.__all__:
-        value = getattr(cb, name)
+    for name in (*cb.__all__, *DASK_CLASSES):
+        value = find_public(name)
         if not inspect.isclass(value):
             yield Target(name, _always(value), _parameters(name, value))
         if name in CONSTRUCTED:
@@ -390,8 +455,7 @@ def _methods(name: str, cls: type) -> Iterator[Target]:
 def _documented() -> list[str]:
     """Return the functions that docs/api.md lists besides the public names."""
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-    found = re.findall(r"^   (cwboost(?:\.\w+){2,})$", page, flags=re.MULTILINE)
-    return [path for path in found if not path.startswith(EXTENDING)]
+    return re.findall(r"^   (cwboost(?:\.\w+){2,})$", page, flags=re.MULTILINE)
 
 
 def _parameters(name: str, function: Callable[..., Any]) -> dict[str, bool]:
@@ -407,7 +471,7 @@ def _parameters(name: str, function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def _forwarded(name: str) -> tuple[Callable[..., Any], ...]:
-    if name in ("Model.plot", *(f"{e}.plot" for e in RECEIVERS if e.startswith("CWB"))):
+    if name in ("Model.plot", *(f"{e}.plot" for e in ESTIMATORS)):
         return tuple(cb_display(kind).from_estimator for kind in DISPLAYS)
     return FORWARDED.get(name, ())
 
@@ -430,7 +494,7 @@ def valid_values(target: str, parameter: str) -> tuple[Any, ...] | None:
 def find_gaps() -> list[str]:
     """Return the public callables and parameters for which this file has no valid value."""
     known = {*CONSTRUCTED, *RECEIVERS, *RECORDS}
-    classes = [name for name in cb.__all__ if inspect.isclass(getattr(cb, name))]
+    classes = [name for name in (*cb.__all__, *DASK_CLASSES) if inspect.isclass(find_public(name))]
     gaps = [f"class {name}" for name in classes if name not in known]
     for target in find_targets():
         missing = [p for p in target.parameters if valid_values(target.name, p) is None]

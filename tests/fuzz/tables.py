@@ -311,11 +311,12 @@ def _as_arrow(rng: Rng, columns: Columns) -> Any:
 
 def _as_dataset(rng: Rng, columns: Columns) -> Any:
     table = pa.table([pa.array(c, from_pandas=True) for c in columns.values()], list(columns))
+    return cb.Dataset.from_batches(in_batches(rng, table))
+
+
+def in_batches(rng: Rng, table: Any) -> Iterator[Any]:
+    """Yield an Arrow table in pieces of random size."""
     step = max(1, len(table) // int(rng.integers(1, 4)))
-    return cb.Dataset.from_batches(_batches(table, step))
-
-
-def _batches(table: Any, step: int) -> Iterator[Any]:
     for at in range(0, len(table), step):
         yield table.slice(at, step)
 

@@ -29,7 +29,7 @@ KINDS = ("crash", "hang", "wrong", "unclear")
 PACKAGE = str(Path(cwboost.__file__).parent)
 FUZZER = str(Path(__file__).parent)
 LONGEST_MESSAGE = 1000
-SLIPS = (LookupError, AttributeError, AssertionError, ArithmeticError, RecursionError, UnicodeError)
+SLIPS = (LookupError, AttributeError, AssertionError, ArithmeticError, RecursionError)
 # Calls that scikit-learn itself answers: wrong parameter names, estimators that are not fitted.
 SCIKIT_LEARN = tuple(
     str(Path(sklearn.__file__).parent / file)
@@ -72,12 +72,12 @@ class MessageError(Exception):
     """An error of a command that is not one clear sentence."""
 
 
-def call(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def call(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
     """Call a public function. Python's own error for a missing or unknown argument is accepted."""
     return function(*args, **options)
 
 
-def attempt(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def attempt(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
     """Call a public function; return None if it refuses its arguments with a clear error."""
     try:
         return function(*args, **options)
@@ -179,8 +179,10 @@ def warnings_judged() -> Iterator[None]:
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         stack = _frames(sys._getframe(1))
         own = next((f for f in stack if f.f_code.co_filename.startswith(PACKAGE)), None)
-        of_user = stack[0].f_code.co_filename.startswith(FUZZER)  # such as a loss of the fuzzer
-        if own is not None and not of_user and category is not DataConversionWarning:
+        giver = stack[0].f_code.co_filename
+        of_user = giver.startswith(FUZZER)  # such as a loss of the fuzzer
+        about_y = category is DataConversionWarning or giver.startswith(SCIKIT_LEARN)
+        if own is not None and not of_user and not about_y:
             file = own.f_code.co_filename
             place = f"{Path(file).name}:{own.f_code.co_name}:{own.f_lineno}"
             line = own.f_lineno if own is stack[0] else 0  # 0: another library gives the warning

@@ -14,15 +14,17 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from .leftovers import MARK, is_abandoned, make_mark, remove_leftovers
+from .leftovers import MARK, is_abandoned, is_in_use, make_mark, remove_leftovers
 from .text import quote
 
 STANDARD = "-"  # stands for standard input or output in place of a file name
+LOOP_OF_WINDOWS = 1921  # the error of Windows for symbolic links that form a loop
+ATTEMPTS = 100  # to replace a folder that other processes replace at the same time
 
 
 def check_name(file: Any) -> None:
@@ -51,6 +53,35 @@ def check_name(file: Any) -> None:
         )
 
 
+def follow_links(file: Any) -> Path:
+    """Return the absolute path that a name leads to; raise if its symbolic links form a loop.
+
+    Examples
+    --------
+    >>> follow_links("new.txt") == Path.cwd().resolve() / "new.txt"
+    True
+    """
+    try:
+        os.stat(file)  # noqa: PTH116
+    except OSError as error:
+        if error.errno == errno.ELOOP or getattr(error, "winerror", None) == LOOP_OF_WINDOWS:
+            raise OSError(
+                f"{file}: its symbolic links form a loop; remove the link or use another name"
+            ) from None
+    return Path(file).resolve()
+
+
+def names_folder(file: Any) -> bool:
+    """Return whether a name can only be the name of a folder, because it ends in a slash or dot.
+
+    Examples
+    --------
+    >>> [names_folder(name) for name in ("tables/", "tables/.", "tables")]
+    [True, True, False]
+    """
+    return os.path.basename(os.fsdecode(file)) in ("", ".", "..")  # noqa: PTH119
+
+
 def check_file(file: Any) -> None:
     """Raise if the file cannot be written because of its name.
 
@@ -59,13 +90,32 @@ def check_file(file: Any) -> None:
     >>> check_file(".")
     Traceback (most recent call last):
     IsADirectoryError: .: this is a folder; name a file
+    >>> check_file("new/")
+    Traceback (most recent call last):
+    IsADirectoryError: new/: a name with a slash at its end is a folder; name a file
     """
     check_name(file)
-    path = Path(file)
-    if path.is_dir():
+    target = follow_links(file)
+    if target.is_dir():
         raise IsADirectoryError(f"{file}: this is a folder; name a file")
+    if names_folder(file):
+        raise IsADirectoryError(f"{file}: a name with a slash at its end is a folder; name a file")
+    _check_parent(file, target)
+
+
+def _check_parent(file: Any, target: Path) -> None:
+    """Raise if the folder in which a file is to be written does not exist.
+
+    `target` is the path that the name leads to.
+    """
+    path = Path(file)
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"{path.parent}: this folder does not exist; create it first")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"{file}: this is a link to {target}, whose folder does not exist; create the folder "
+            "first, or remove the link"
+        )
 
 
 def check_regular(file: Any) -> None:
@@ -99,8 +149,9 @@ def check_has_end(file: Any) -> None:
 def replace_file(file: Any) -> Iterator[Path]:
     """Give a temporary path to write to; on success, move it to the file's place.
 
-    If the body fails, the file stays as it was. Links are followed. A pipe or a device such as
-    /dev/null is not replaced: the content is copied to it.
+    If the body fails, the file stays as it was. Links are followed. The new file gets the
+    permissions of the old one, from the beginning, so that nobody else can read it. A pipe or a
+    device such as /dev/null is not replaced: the content is copied to it.
 
     Examples
     --------
@@ -110,7 +161,7 @@ def replace_file(file: Any) -> Iterator[Path]:
     'all of it'
     """
     check_file(file)
-    target = Path(file).resolve()
+    target = follow_links(file)
     if target.exists() and not target.is_file():
         with _temporary_copy() as temporary:
             yield temporary
@@ -125,10 +176,33 @@ def replace_file(file: Any) -> Iterator[Path]:
     temporary = target.with_name(f".{make_mark()}.tmp")
     try:
         with explain_write_errors(file, temporary):
+            if target.exists():
+                temporary.touch(0o600)
+                _keep_permissions(target, temporary, stat.S_IWUSR)
             yield temporary
+            _keep_permissions(target, temporary)
             temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _keep_permissions(old: Path, new: Path, added: int = 0) -> None:
+    """Give a new file or folder the permissions of the one that it replaces, if there is one.
+
+    It also gets the owner and the group if the system allows it. `added` are further permissions.
+    """
+    try:
+        facts = old.stat()
+    except FileNotFoundError:
+        return
+    if hasattr(os, "chown"):
+        try:
+            os.chown(new, facts.st_uid, facts.st_gid)
+        except OSError:
+            with contextlib.suppress(OSError):  # the group may be one of this user's groups
+                os.chown(new, -1, facts.st_gid)
+    with contextlib.suppress(PermissionError):
+        new.chmod(facts.st_mode & 0o777 | added)
 
 
 def open_text(path: Path) -> IO[str]:
@@ -193,18 +267,23 @@ def explain_write_errors(target: Any, temporary: Path | None = None) -> Iterator
         if error.errno is None or not ours:
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message = "the disk is full and nothing was written; free some space or use another"
+            message = "the disk is full, and it was not written; free some space or use another"
         else:
             message = f"cannot be written there ({os.strerror(error.errno)}); use another place"
         raise OSError(error.errno, message, str(target)) from None
 
 
+Marker = str | Callable[[Path], bool]  # a file of the folder, or a test of the folder
+
+
 @contextmanager
-def replace_folder(folder: Any, marker: str | None = None) -> Iterator[Path]:
+def replace_folder(folder: Any, marker: Marker | None = None) -> Iterator[Path]:
     """Give a temporary folder to write to; on success, move it to the folder's place.
 
-    If the body fails, nothing is left. An existing folder is replaced only if it is empty or has a
-    file named `marker`. Leftovers of killed processes are cleaned up.
+    If the body fails, nothing is left. An existing folder is replaced only if it is empty, has a
+    file named `marker`, or passes the test `marker`. If several processes write the folder at the
+    same time, one of them comes last, and the folder is complete. Leftovers of killed processes are
+    cleaned up.
 
     Examples
     --------
@@ -215,55 +294,108 @@ def replace_folder(folder: Any, marker: str | None = None) -> Iterator[Path]:
     """
     recover_folder(folder)
     check_folder(folder, marker)
-    target = Path(folder).resolve()
-    temporary = target.with_name(f".{target.name}.{make_mark()}.tmp")
-    old = temporary.with_suffix(".old")
+    target, mark = follow_links(folder), make_mark()
+    remove_leftovers(target.parent)
+    temporary = target.with_name(f".{mark}.tmp")
+    old = target.with_name(f".{target.name}.{mark}.old")
     try:
         with explain_write_errors(folder, temporary):
             temporary.mkdir()
+            _keep_permissions(target, temporary, stat.S_IRWXU)
             yield temporary
-            _swap(target, temporary, old)
+            _keep_permissions(target, temporary)
+            _swap(target, temporary, old, lambda: check_folder(folder, marker))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for left in (*_leftovers(target, ".old"), *filter(is_abandoned, _leftovers(target, ".tmp"))):
-        shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+    for left in (*_leftovers(target, ".old"), *_leftovers(target, ".tmp")):
+        if is_abandoned(left) or (left.suffix == ".old" and not is_in_use(left)):
+            shutil.rmtree(left, ignore_errors=True)
 
 
-def _swap(target: Path, new: Path, old: Path) -> None:
-    """Move the target (if it exists) to `old` and `new` to the target; undo it on failure."""
-    try:
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
+def _swap(target: Path, new: Path, old: Path, check: Callable[[], None]) -> None:
+    """Move the target (if it exists) to `old` and `new` to the target; undo it on failure.
+
+    Between the two moves, another process may move its folder to the target. Then it is replaced as
+    well, unless `check` raises because the target has become something else.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        check()
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                target.rename(old)
+            new.rename(target)
+            return
+        except BaseException as error:
+            there = target.exists()
+            if old.exists() and not there:
+                old.rename(target)
+            taken = isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+            if not (there and taken and attempt < ATTEMPTS):
+                raise
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def recover_folder(folder: Any) -> None:
     """Put back a folder that a process had moved away when it was killed while replacing it."""
     check_name(folder)
-    target = Path(folder).resolve()
-    for old in () if target.exists() else _leftovers(target, ".old")[:1]:
-        with contextlib.suppress(OSError):  # another process was faster
-            old.rename(target)
+    target = follow_links(folder)
+    for old in () if target.exists() else _leftovers(target, ".old"):
+        if not is_in_use(old):
+            with contextlib.suppress(OSError):  # another process was faster
+                old.rename(target)
+            return
 
 
 def _leftovers(target: Path, ending: str) -> list[Path]:
-    """Return the folders beside the target that `replace_folder` made."""
+    """Return the folders beside the target that `replace_folder` made for it.
+
+    Temporary folders do not have the target's name any more.
+    """
     return sorted(target.parent.glob(f".{glob.escape(target.name)}.{MARK}{ending}"))
 
 
-def check_folder(folder: Any, marker: str | None = None) -> None:
+def check_folder(folder: Any, marker: Marker | None = None) -> None:
     """Raise if the folder cannot be written because of its name or of what is there already."""
     check_name(folder)
-    path = Path(folder)
-    ours = marker is not None and (path / marker).is_file()
-    if path.exists() and not ours and (path.is_file() or any(path.iterdir())):
-        what = "folder with other files" if path.is_dir() else "file"
-        raise FileExistsError(
-            f"{folder}: a {what} exists already; give another name, or remove it first"
-        )
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{path.parent}: this folder does not exist; create it first")
+    target = follow_links(folder)
+    if _is_file(target):
+        what = "file"
+    elif _has_other_files(target, marker):
+        what = "folder with other files"
+    else:
+        _check_parent(folder, target)
+        return
+    raise FileExistsError(
+        f"{folder}: a {what} exists already; give another name, or remove it first"
+    )
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether a path exists and is not a folder.
+
+    One look decides: between two, another process may move a folder away.
+    """
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _has_other_files(folder: Path, marker: Marker | None) -> bool:
+    """Return whether a folder exists and has files that must not be removed."""
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):  # another process is replacing it
+            before = folder.stat().st_ino
+            found = any(folder.iterdir()) and not _is_ours(folder, marker)
+            if folder.stat().st_ino == before:
+                return found
+        if not folder.exists():
+            return False
+    return True
+
+
+def _is_ours(folder: Path, marker: Marker | None) -> bool:
+    if isinstance(marker, str):
+        return (folder / marker).is_file()
+    return marker is not None and marker(folder)

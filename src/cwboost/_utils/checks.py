@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeGuard
 
@@ -42,6 +42,19 @@ def is_one_of(value: Any, choices: Container[str]) -> TypeGuard[str]:
     [True, False, False, False]
     """
     return isinstance(value, str) and value in choices
+
+
+def has_items(value: Any) -> TypeGuard[Iterable[Any]]:
+    """Return whether a value can be read item by item: neither text nor a mapping, and not an array
+    without dimensions, which NumPy calls iterable.
+
+    Examples
+    --------
+    >>> [has_items(value) for value in ([1], range(3), "age", {"a": 1}, np.array(3.0), 3)]
+    [True, True, False, False, False, False]
+    """
+    is_text = isinstance(value, str | bytes | bytearray | Mapping)
+    return isinstance(value, Iterable) and not is_text and getattr(value, "ndim", 1) > 0
 
 
 def check_text(name: str, value: Any) -> None:

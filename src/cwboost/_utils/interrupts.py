@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -25,14 +25,33 @@ def interrupt_delayed() -> Iterator[None]:
     written
     interrupted
     """
+    came: list[int] = []
+    with _handled_by(came.append):
+        yield
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupt_ignored() -> Iterator[None]:
+    """Let Ctrl-C do nothing in the block, such as while the message after a first one is written.
+
+    Examples
+    --------
+    >>> with interrupt_ignored():
+    ...     signal.raise_signal(signal.SIGINT)
+    """
+    with _handled_by(lambda _: None):
+        yield
+
+
+@contextmanager
+def _handled_by(handle: Callable[[int], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    usual = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    usual = signal.signal(signal.SIGINT, lambda number, _: handle(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
-    if came:
-        raise KeyboardInterrupt

@@ -30,9 +30,10 @@ def make_mark() -> str:
 
 @lru_cache(maxsize=1000)  # a process looks only once into a folder, which may hold many files
 def remove_leftovers(folder: Path, prefix: str = ".") -> None:
-    """Remove the temporary files of killed processes from a folder.
+    """Remove the temporary files and folders of killed processes from a folder.
 
-    Their names consist of the prefix, a mark, and ".tmp".
+    Their names consist of the prefix, a mark, and ".tmp". A folder ".NAME.MARK.old" was moved away
+    to be replaced; it is removed if NAME is there.
     """
     for left in _find(folder, prefix):
         if is_abandoned(left):
@@ -48,14 +49,28 @@ def is_abandoned(path: Path) -> bool:
 
     For another machine this is unknown, and the time of the last change decides.
     """
-    marks = re.findall(MARK, path.name)
-    if marks and os.name == "posix" and marks[-1].startswith(_machine()):
-        return not _is_running(int(marks[-1][8:16], 16))
+    process = _local_process(path)
+    if process is not None:
+        return not _is_running(process)
     try:
         changed = max(each.stat().st_mtime for each in (path, *path.rglob("*")))
     except OSError:  # another process is removing it
         return False
     return time.time() - changed > ABANDONED
+
+
+def is_in_use(path: Path) -> bool:
+    """Return whether a running process of this machine made a temporary file or folder."""
+    process = _local_process(path)
+    return process is not None and _is_running(process)
+
+
+def _local_process(path: Path) -> int | None:
+    """Return the process that made a temporary file or folder; None if it is of another machine."""
+    marks = re.findall(MARK, path.name)
+    if marks and os.name == "posix" and marks[-1].startswith(_machine()):
+        return int(marks[-1][8:16], 16)
+    return None
 
 
 def _is_running(process: int) -> bool:
@@ -71,8 +86,15 @@ def _is_running(process: int) -> bool:
 def _find(folder: Path, prefix: str) -> list[Path]:
     """Return the temporary files in a folder."""
     ours = re.compile(f"{re.escape(prefix)}{MARK}.*\\.tmp", re.DOTALL)
+    replaced = re.compile(f"{re.escape(prefix)}(.+)\\.{MARK}\\.old", re.DOTALL)
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return [Path(entry.path) for entry in entries if ours.fullmatch(entry.name)]
+        found = [Path(entry.path) for entry in entries]
+        return [
+            path
+            for path in found
+            if ours.fullmatch(path.name)
+            or ((name := replaced.fullmatch(path.name)) and (folder / name[1]).exists())
+        ]
     return []
 
 

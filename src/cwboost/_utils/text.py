@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 LONGEST_CELL = 60  # characters
 LONGEST_QUOTE = 100  # characters of a value in a message
 MOST_NAMES = 10  # listed in a sentence
+MOST_SUGGESTED = 3  # names that resemble another one
 
 
 def printable(text: str) -> str:
@@ -110,7 +112,7 @@ def list_names(names: Iterable[Any]) -> str:
     return ", ".join(texts) + ", ..." * (len(first) > MOST_NAMES)
 
 
-def quote_names(names: Sequence[str]) -> str:
+def quote_names(names: Iterable[Any]) -> str:
     """Return the names in quotes, separated by commas, at most ten of them.
 
     Examples
@@ -118,7 +120,43 @@ def quote_names(names: Sequence[str]) -> str:
     >>> quote_names(["age", "job"])
     "'age', 'job'"
     """
-    return ", ".join(map(quote, names[:MOST_NAMES])) + ", ..." * (len(names) > MOST_NAMES)
+    return list_names(map(quote, names))
+
+
+def similar_names(word: str, known: Iterable[str], least: float = 0.6) -> list[str]:
+    """Return at most three known names that resemble a word; case and outer blanks do not matter.
+
+    `least` is the least similarity, from 0 to 1.
+
+    Examples
+    --------
+    >>> similar_names("Wage", ["age", "WAGE", "wages", "job"])
+    ['WAGE', 'wages', 'age']
+    """
+    if len(word) > LONGEST_QUOTE:
+        return []
+    by_key: dict[str, list[str]] = {}
+    for name in known:
+        by_key.setdefault(name.strip().casefold(), []).append(name)
+    close = get_close_matches(word.strip().casefold(), by_key, MOST_SUGGESTED, least)
+    return [name for key in close for name in by_key[key]][:MOST_SUGGESTED]
+
+
+def suggest_names(word: str, known: Collection[str]) -> str:
+    """Return the known names that resemble a word, as a question; if there are none, all names.
+
+    Examples
+    --------
+    >>> suggest_names("Wage", ["wage", "job"]), suggest_names("b", [" b"])
+    ("did you mean 'wage'?", "did you mean ' b', with the blanks?")
+    >>> suggest_names("x", ["wage", "job"])
+    "it has 'wage', 'job'"
+    """
+    close = similar_names(word, known, 0.7)  # x0, x1, x2 are no suggestions for x
+    if not close:
+        return f"it has {quote_names(known) or 'none'}"
+    blanks = ", with the blanks" if close[0] != word and close[0].strip() == word else ""
+    return "did you mean " + " or ".join(map(quote, close)) + f"{blanks}?"
 
 
 def count(n: int, noun: str) -> str:

@@ -36,24 +36,26 @@ class Shared(Iterator[T]):
             return next(self._items)
 
 
-def start_threads(run: Callable[[], None], n_threads: int) -> list[Thread]:
-    """Start threads that call a function; fewer, or none, if the system refuses to start more.
+def start_threads(threads: list[Thread], run: Callable[[], None], n_threads: int) -> None:
+    """Append threads that call a function; fewer, or none, if the system refuses to start more.
+
+    The caller owns the list, so that it has the threads also if Ctrl-C interrupts the start.
 
     Examples
     --------
-    >>> for thread in start_threads(lambda: print("hello"), 1):
-    ...     thread.join()
-    hello
+    >>> threads, found = [], []
+    >>> start_threads(threads, lambda: found.append("done"), 1)
+    >>> threads[0].join()
+    >>> found
+    ['done']
     """
-    started: list[Thread] = []
     for _ in range(n_threads):
         thread = Thread(target=run)
         try:
             thread.start()
         except (RuntimeError, MemoryError):  # too many threads, or no memory for a stack
-            break
-        started.append(thread)
-    return started
+            return
+        threads.append(thread)
 
 
 def map_in_threads(work: Callable[[T], U], items: Sequence[T], n_threads: int) -> list[U]:
@@ -79,8 +81,9 @@ def map_in_threads(work: Callable[[T], U], items: Sequence[T], n_threads: int) -
             if failed:
                 return
 
-    others = start_threads(run, min(n_threads, len(items)) - 1)
+    others: list[Thread] = []
     try:
+        start_threads(others, run, min(n_threads, len(items)) - 1)
         run()
     finally:
         for thread in others:

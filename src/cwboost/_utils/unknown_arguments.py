@@ -22,9 +22,10 @@ T = TypeVar("T")
 # ("": just the argument). The first one that a callable has is named. The key "" always applies.
 EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
     (
-        "learning_rate eta shrinkage nu step_size rate momentum",
+        "learning_rate eta shrinkage nu step_size rate",
         {"rate": "", "optimizer": "optimizer=cb.Plain(rate=...)"},
     ),
+    ("momentum", {"optimizer": "optimizer=cb.Accelerated(momentum=...)"}),
     (
         "n_estimators max_iter num_boost_round num_iterations n_iterations iterations nrounds "
         "num_trees n_trees ntrees mstop max_rounds n_iter epochs",
@@ -40,7 +41,7 @@ EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     (
         "validation_fraction validation_size eval_set valid_sets evals oob_fraction test_size",
-        {"validation": "", "": "fit(validation=)"},
+        {"validation": "", "": "validation= of cwboost.fit, or folds: cwboost.cv"},
     ),
     ("max_bins max_bin n_bins border_count", {"bins": ""}),
     (
@@ -55,7 +56,11 @@ EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
         "sample_weight sample_weights weight case_weights",
         {"weights": "", "sample_weight": "", "": "fit(sample_weight=)"},
     ),
-    ("objective family distribution loss_function", {"loss": ""}),
+    ("objective family distribution loss_function criterion", {"loss": ""}),
+    (
+        "class_weight class_weights scale_pos_weight is_unbalance",
+        {"class_weight": "", "weights": "weights=, one number per row"},
+    ),
     (
         "n_jobs n_threads nthread nthreads num_threads thread_count",
         {"n_threads": "", "n_jobs": "", "threads": ""},
@@ -75,7 +80,7 @@ EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("init_score base_margin", {"offset": "", "": "fit(offset=)"}),
     ("verbose verbosity silent verbose_eval", {"progress": "", "verbose": "", "quiet": ""}),
     ("tol", {"tolerance": "", "patience": ""}),
-    ("eval_metric scoring metric", {"metric": "", "scoring": "", "loss": ""}),
+    ("eval_metric scoring metric", {"metric": "", "scoring": "", "": "cwboost.cv(metric=)"}),
     ("cv n_splits nfold n_folds", {"folds": "", "cv": ""}),
     ("base_learner base_learners baselearner", {"learners": ""}),
     ("X data frame", {"table": ""}),
@@ -98,7 +103,8 @@ def explain_unknown(function: Callable[P, T]) -> Callable[P, T]:
     TypeError: fit() has no argument 'n_estimators'; use n_iter=
     """
     known = list(inspect.signature(function).parameters)
-    owner = f"{function.__qualname__.removesuffix('.__init__')}()"
+    name = function.__qualname__.removesuffix(".__init__")
+    owner = f"{name.rpartition('.')[-1]}()"
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -144,4 +150,5 @@ def describe_unknown(owner: str, name: str, known: Collection[str], mark: str = 
             return f"{owner} has no argument {quote(name)}; use {text or mark.format(argument)}"
     if close := get_close_matches(name.strip("-"), known, 1):
         return f"{owner} has no argument {quote(name)}; did you mean {mark.format(close[0])}?"
-    return f"{owner} has no argument {quote(name)}; its arguments are {list_names(known)}"
+    arguments = list_names(map(mark.format, known))
+    return f"{owner} has no argument {quote(name)}; its arguments are {arguments}"

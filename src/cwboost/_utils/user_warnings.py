@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-SKIPPED = ("cwboost", "sklearn")  # packages that stand between the user and a warning
+SKIPPED = ("cwboost", "sklearn", "joblib")  # packages that stand between the user and a warning
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from cwboost._utils.atomic_files import STANDARD, check_name
+from cwboost._utils.atomic_files import STANDARD, check_name, follow_links
+from cwboost._utils.cores import MAX_THREADS
 from cwboost._utils.text import quote
+from cwboost.fitting.options import MAX_COUNT
+from cwboost.frames.files import would_read
 from cwboost.losses import LOSSES, Loss
 from cwboost.terms.styles import STYLES
 
@@ -27,6 +31,7 @@ RATE = "learning rate, usually 0.01 to 0.3"
 THREADS = "number of threads; the result does not depend on it"
 INPUTS = {"table": "TABLE", "model": "MODEL"}  # what commands read, by the name of the argument
 OUTPUTS = {"output": "-o", "to": "--to", "plot": "--plot", "trials": "--trials"}  # and write
+RESUMED = {"checkpoint": "--checkpoint", "file": "--file"}  # from which a command can continue
 
 
 def check_inputs(args: argparse.Namespace) -> None:
@@ -48,24 +53,37 @@ def check_outputs(args: argparse.Namespace) -> None:
             "'> FILE'"
         )
     check_different(args)
-    for name, option in OUTPUTS.items():
+    for name, option in (OUTPUTS | RESUMED).items():
         written = getattr(args, name, None)
         for source, shown in INPUTS.items():
-            if _is_same_file(written, getattr(args, source, None)):
+            read = getattr(args, source, None)
+            if _is_same_file(written, read):
                 raise ValueError(
                     f"{option} {written} would overwrite {shown}, which the command reads; "
                     "give another file"
                 )
+            if not (written in (None, STANDARD) or read in (None, STANDARD)):
+                check_outside(f"{option} {written}", read, written)
+
+
+def check_outside(option: str, table: Any, file: Any, folder: bool = False) -> None:
+    """Raise if a file, or a folder of files, would become a part of the table that is read."""
+    if would_read(table, file, folder):
+        raise ValueError(
+            f"{option} would become a part of {table}, which the command reads; write to a place "
+            "outside of it"
+        )
 
 
 def check_different(args: argparse.Namespace) -> None:
     """Raise if a command would write two things to one file."""
     seen: dict[Path, str] = {}
-    for name, option in {**OUTPUTS, "checkpoint": "--checkpoint", "file": "--file"}.items():
+    for name, option in (OUTPUTS | RESUMED).items():
         written = getattr(args, name, None)
         if written in (None, STANDARD):
             continue
-        path = Path(written).resolve()
+        check_name(written)
+        path = follow_links(written)
         if path in seen:
             raise ValueError(f"{seen[path]} and {option} both name {written}; give two files")
         seen[path] = option
@@ -157,6 +175,41 @@ def whole(text: str) -> int:
 def whole_positive(text: str) -> int:
     """Return a whole number that is at least 1."""
     return int(_number(text, int, 1, "a whole number >= 1"))
+
+
+def whole_between(low: int, high: int) -> Callable[[str], int]:
+    """Return the type of whole numbers from low to high.
+
+    Examples
+    --------
+    >>> whole_between(1, 8)("9")
+    Traceback (most recent call last):
+    argparse.ArgumentTypeError: expected a whole number from 1 to 8, got '9'
+    """
+
+    def read(text: str) -> int:
+        what = f"a whole number from {low} to {high}"
+        value = int(_number(text, int, low, what))
+        if value > high:
+            raise argparse.ArgumentTypeError(f"expected {what}, got {quote(text)}")
+        return value
+
+    return read
+
+
+threads = whole_between(1, MAX_THREADS)
+iterations = whole_between(0, MAX_COUNT)
+
+
+def share(text: str) -> float:
+    """Return a number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, got {quote(text)}")
+    return value
 
 
 def loss(text: str) -> Loss:

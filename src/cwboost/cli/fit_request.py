@@ -15,6 +15,7 @@ from cwboost._utils.text import format_cell, quote
 from cwboost.frames.columns import Column, Labels
 from cwboost.frames.files import read_table
 from cwboost.frames.table import Table
+from cwboost.frames.text_cells import odd_cell
 from cwboost.losses import loss_for_classes
 from cwboost.progress import Progress
 from cwboost.terms.formula import parse
@@ -105,7 +106,19 @@ def is_classification(args: argparse.Namespace, table: Table, progress: Progress
             f"{args.loss.name} loss needs numbers; leave out --loss, or use --loss binomial or "
             "multinomial"
         )
+    odd = odd_cell(column.levels) if isinstance(column, Labels) else None
+    if args.loss is None and odd is not None:
+        raise ValueError(
+            f"target {quote(args.target)} is text, because {quote(odd.cell)} {odd.problem}; for "
+            "classes pass --loss binomial or multinomial"
+        )
     values = _distinct_values(column)
+    broken = values[values != np.floor(values)]  # never those of text, which are codes
+    if classes and args.loss is not None and len(broken):
+        raise ValueError(
+            f"target {quote(args.target)}: the {args.loss.name} loss needs classes, but the column "
+            f"has numbers such as {format_cell(broken[0])}; leave out --loss to fit a number"
+        )
     if classes and args.loss is not None and len(values) > args.loss.max_classes == 2:
         raise ValueError(
             f"target {quote(args.target)}: the {args.loss.name} loss needs two classes, got "

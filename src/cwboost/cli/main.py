@@ -8,12 +8,16 @@ the process starts (see entry.py).
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
+import io
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from cwboost import __version__
+from cwboost._utils.interrupts import interrupt_ignored
 from cwboost._utils.unknown_arguments import describe_unknown
 from cwboost.progress import Progress, QuietProgress, command_progress
 
@@ -22,6 +26,7 @@ from .command import Command
 from .exit_codes import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
 from .registry import COMMANDS
 from .streams import discard_unwritten_output, open_closed_streams
+from .written_files import WrittenFiles
 
 EPILOG = """examples:
   cwboost fit people.csv --target income -o model.json
@@ -51,10 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
     progress: Progress = QuietProgress(sys.stderr)
+    files = WrittenFiles(argparse.Namespace())
     try:
-        options, unknown = make_parser().parse_known_args(arguments)
-        if unknown:
-            options.parser.error(_describe_unknown(options, unknown))
+        options = _parse(arguments)
+        files = WrittenFiles(options)
         progress = command_progress(
             sys.stderr,
             quiet=getattr(options, "quiet", False),
@@ -65,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        progress.say("error", "interrupted; nothing was written")
+        with interrupt_ignored():
+            progress.say("error", files.describe_interrupt())
         return INTERRUPTED
     except OSError as error:
         progress.say("error", _describe(error))
@@ -77,6 +83,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         progress.close()
         discard_unwritten_output()
     return BAD_INPUT
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options; exit after --help, --version and wrong usage."""
+    shown = io.StringIO()  # argparse would ignore errors of standard output
+    try:
+        with contextlib.redirect_stdout(shown):
+            options, unknown = make_parser().parse_known_args(arguments)
+            if unknown:
+                options.parser.error(_describe_unknown(options, unknown))
+    finally:
+        sys.stdout.write(shown.getvalue())
+        sys.stdout.flush()
+    return options
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> int:
@@ -96,7 +116,9 @@ def _describe_unknown(options: argparse.Namespace, unknown: Sequence[str]) -> st
     option = next((text for text in unknown if text.startswith("--")), None)
     if option is None:
         return f"unrecognized arguments: {' '.join(unknown)}"
-    known = [key.replace("_", "-") for key in vars(options) if key not in ("command", "parser")]
+    actions = options.parser._actions
+    written = (text for action in actions for text in action.option_strings)
+    known = [text.removeprefix("--") for text in written if text.startswith("--")]
     name = option.partition("=")[0]
     return describe_unknown(f"cwboost {options.command}", name, known, "--{}")
 
@@ -105,6 +127,8 @@ def _describe(error: OSError) -> str:
     """Return the message of an error of the operating system, with the file if it is known."""
     if not error.strerror:
         return str(error)
+    if error.filename is None and error.errno == errno.ENOENT:
+        return "the current folder does not exist any more; change to another one"
     return f"{error.filename or 'standard output'}: {error.strerror}"
 
 

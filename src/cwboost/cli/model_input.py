@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cwboost._utils.atomic_files import STANDARD, temporary_folder
+from cwboost._utils.text import quote
 from cwboost.export.model_file import ModelFileError, load
-from cwboost.frames.files import FileTable, Kind, is_table_file, read_table, standard_input
+from cwboost.frames.columns import Numbers
+from cwboost.frames.files import FileTable, is_table_file, read_table, standard_input
+from cwboost.frames.table import Table
+from cwboost.frames.text_cells import Kind
 from cwboost.model.model import Model
 
 
@@ -46,12 +50,32 @@ def read_model_and_rows(args: argparse.Namespace) -> ModelAndRows:
         args.parser.error("MODEL and TABLE cannot both be standard input")
     model = read_model(args.model)
     fixed = {"offset": args.offset, "exposure": args.exposure}
-    return ModelAndRows(model, read_table(args.table, _column_kinds(model, fixed)), fixed)
+    rows = read_table(args.table, _column_kinds(model, fixed))
+    check_dates(model, rows.table, args.table)
+    return ModelAndRows(model, rows, fixed)
+
+
+def check_dates(model: Model, table: Table, file: str) -> None:
+    """Raise if a column has numbers where the fit had dates.
+
+    `Model.predict` takes such numbers as days since 1970. In a file they are more likely something
+    else, such as seconds or years.
+    """
+    used = {name for term in model.terms.values() if term.chosen for name in term.columns}
+    for name, facts in model.columns.items():
+        if facts.unit != "dates" or name not in used or name not in table:
+            continue
+        column = table[name]
+        if isinstance(column, Numbers) and column.unit == "numbers" and not column.missing.all():
+            raise ValueError(
+                f"{file}, column {quote(name)}: expected dates as in the fit, got numbers; convert "
+                "the column to dates"
+            )
 
 
 def _column_kinds(model: Model, fixed: Mapping[str, str | None]) -> dict[str, Kind]:
     out: dict[str, Kind] = {
-        name: "text" if facts.kind == "labels" else "numbers"
+        name: "text" if facts.kind == "labels" else "dates" if facts.unit == "dates" else "numbers"
         for name, facts in model.columns.items()
     }
     for name in (*fixed.values(), model.settings.offset, model.settings.exposure):

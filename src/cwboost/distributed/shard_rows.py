@@ -6,13 +6,13 @@ Does not know about other shards, or about bins (see shard.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.lazy import cached_property
 from cwboost.binning.summary import Sample
 from cwboost.frames.aligned import aligned_column, read_offset, read_weights, read_y
 from cwboost.frames.chunks import Chunk, UnifiedColumn, gather

@@ -10,13 +10,13 @@ Does not know about y, bins or the fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.lazy import cached_property
 from cwboost.binning.number_statistics import NumberStatistics, Survey
 from cwboost.binning.rules import AUTO_POINTS
 from cwboost.binning.summary import ColumnSummary, Sample

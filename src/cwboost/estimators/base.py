@@ -20,9 +20,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cwboost._utils.checks import check_flag, is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_flag, is_flag, is_number, is_one_of, is_whole
+from cwboost._utils.cores import MAX_THREADS
 from cwboost._utils.text import quote
-from cwboost._utils.unknown_arguments import describe_unknown
+from cwboost._utils.unknown_arguments import describe_unknown, explain_unknown
 from cwboost.explain.sizes import chosen_groups
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
@@ -111,6 +112,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     # --- the fit ----------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
+    @explain_unknown
     def fit(
         self,
         X: Any,
@@ -298,7 +300,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             return self.progress
         if self.verbose is None:
             return False if getattr(self, "_skl_callbacks", None) else None
-        if not (isinstance(self.verbose, bool | np.bool_) or is_whole(self.verbose)):
+        if not (is_flag(self.verbose) or is_whole(self.verbose)):
             raise ValueError(f"verbose: expected None, True or False, got {quote(self.verbose)}")
         return bool(self.verbose)
 
@@ -514,10 +516,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         """Return the `n_threads` of `cwboost.fit`."""
         if self.n_jobs is None:
             return None
-        if not is_whole(self.n_jobs) or self.n_jobs == 0:
+        if not is_whole(self.n_jobs) or self.n_jobs == 0 or self.n_jobs > MAX_THREADS:
             raise ValueError(
-                "n_jobs: expected None, a number of threads, or a negative number such as -1 for "
-                f"all cores; got {quote(self.n_jobs)}"
+                f"n_jobs: expected None, a number of threads up to {MAX_THREADS}, or a negative "
+                f"number such as -1 for all cores; got {quote(self.n_jobs)}"
             )
         return int(effective_n_jobs(self.n_jobs))
 
@@ -573,7 +575,13 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: the chosen terms."""
         check_is_fitted(self)
-        _check_feature_names_in(self, input_features)
+        try:
+            given = None if input_features is None else np.asarray(input_features, dtype=object)
+        except (TypeError, ValueError):  # an object with rows that NumPy cannot read
+            raise TypeError(
+                f"input_features: expected names of columns, got {quote(input_features)}"
+            ) from None
+        _check_feature_names_in(self, given)
         names = [name for name, term in self.model_.terms.items() if term.chosen]
         if self.model_.n_outputs > 1:
             labels = output_labels(self.model_)

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted
 
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import class_weights
 from cwboost.frames.columns import Floats, Labels
@@ -21,7 +22,22 @@ from cwboost.losses import Loss, loss_for_classes
 from cwboost.losses.classes import code_array
 
 from .base import CWBEstimator
-from .input import check_weights, check_y
+from .input import check_length, check_weights, check_y
+
+
+def _check_classes(y: NDArray[Any]) -> None:
+    """Raise if y does not have classes; scikit-learn expects the words "Unknown label type"."""
+    with np.errstate(invalid="ignore"):  # scikit-learn converts huge numbers to integers
+        kind = type_of_target(y)
+    if kind == "continuous":
+        fractions = y[y != np.floor(y)]
+        shown = (fractions if len(fractions) else y)[0].item()  # or y is too large to be whole
+        raise ValueError(
+            f"y: a classifier needs classes, got numbers such as {quote(shown)} (Unknown label "
+            "type: continuous); use CWBRegressor, or pass y as text if each number is a class"
+        )
+    if kind not in ("binary", "multiclass"):
+        check_classification_targets(y)  # raises
 
 
 class CWBClassifier(ClassifierMixin, CWBEstimator):  # type: ignore[misc]
@@ -96,7 +112,7 @@ time_limit, random_state, n_jobs, verbose
             return numbers[y.codes]
         y = check_y(self, y)
         if reset:
-            check_classification_targets(y)
+            _check_classes(y)
         return self._code_classes(y, reset)
 
     def _code_classes(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
@@ -154,7 +170,13 @@ time_limit, random_state, n_jobs, verbose
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the accuracy: the share of rows with the right class."""
-        found, target = self.predict(X, offset), check_y(self, y)
-        check_consistent_length(found, target)
+        return self._accuracy(self.predict(X, offset), y, sample_weight)
+
+    def _accuracy(self, found: NDArray[Any], y: Any, sample_weight: Any) -> float:
+        target = check_y(self, y)
+        check_length(target, len(found))
+        known, given = (values[:1].tolist()[0] for values in (self.classes_, target))
+        if isinstance(known, str) != isinstance(given, str):
+            raise ValueError(f"y: expected classes such as {quote(known)}, got {quote(given)}")
         weights = check_weights(sample_weight, target)
         return float(np.average(found == target, weights=weights))

@@ -33,6 +33,7 @@ class _CrossValidated(CWBEstimator):
     bags = None
     interactions = None
 
+    @explain_unknown
     def fit(
         self,
         X: Any,

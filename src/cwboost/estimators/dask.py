@@ -14,10 +14,10 @@ from dask.array import concatenate, from_delayed
 from dask.base import is_dask_collection
 from dask.delayed import delayed
 from distributed import Client, get_client
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from cwboost._utils.checks import is_number
+from cwboost._utils.checks import is_flag, is_number, is_one_of
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.binning.rules import as_bins
 from cwboost.distributed.dask_collections import check_table, delayed_blocks
 from cwboost.distributed.dask_shards import open_shards
@@ -36,12 +36,14 @@ from cwboost.progress import as_progress
 from .base import CWBEstimator
 from .classifier import CWBClassifier
 from .defaults import HOLD_OUT_FROM
+from .input import check_length, check_weights, check_y
 from .regressor import CWBRegressor
 
 
 class DaskEstimator(CWBEstimator):
     """What both estimators share: the fit to collections, and predictions computed by workers."""
 
+    @explain_unknown
     def fit(
         self,
         X: Any,
@@ -112,11 +114,12 @@ class DaskEstimator(CWBEstimator):
     def _check_settings(self) -> None:
         """Raise for parameters that need all rows in this process."""
         for name in ("bags", "warm_start"):
-            if getattr(self, name):
+            value = getattr(self, name)
+            if value is not None and not (is_flag(value) and not value):
                 raise ValueError(
                     f"{name}: not supported for rows on a cluster; leave it at its default"
                 )
-        if self.validation == "last":
+        if is_one_of(self.validation, ("last",)):
             raise ValueError(
                 "validation: 'last' is not supported for rows on a cluster; pass a mask to "
                 "fit(..., validation=)"
@@ -185,10 +188,8 @@ def _current_client() -> Client:
 
 
 def _gather(given: Any) -> Any:
-    """Return an array in this process; `given` may be on the cluster."""
-    if given is None:
-        return None
-    return np.asarray(given.compute() if is_dask_collection(given) else given)
+    """Return what is on the cluster, in this process; anything else as it is."""
+    return given.compute() if is_dask_collection(given) else given
 
 
 class DaskCWBRegressor(DaskEstimator, CWBRegressor):
@@ -242,11 +243,10 @@ class DaskCWBRegressor(DaskEstimator, CWBRegressor):
         score, base = (
             _gather(self._delay(method, X, given, ())) for method in ("_scores", "_offsets")
         )
-        target, w = _gather(y).astype(np.float64), _gather(sample_weight)
+        target = check_y(self, _gather(y), y_numeric=True)
+        check_length(target, len(score))
+        w = check_weights(_gather(sample_weight), target)
         w = np.ones(len(target)) if w is None else w
-        for name, rows in (("y", target), ("sample_weight", w)):
-            if rows.shape != (len(score),):
-                raise ValueError(f"{name}: expected {len(score)} rows as X has, got {rows.shape}")
         return explained(self.model_.loss, target, score, base[:, None], w)
 
     def _scores(self, X: Any, offset: Any, exposure: Any) -> Any:
@@ -310,5 +310,4 @@ class DaskCWBClassifier(DaskEstimator, CWBClassifier):
         """Return the accuracy: the share of the rows whose class is predicted."""
         if not is_dask_collection(X):
             return float(super().score(X, y, sample_weight, offset))
-        found = _gather(self.predict(X, offset))
-        return float(accuracy_score(_gather(y), found, sample_weight=_gather(sample_weight)))
+        return self._accuracy(_gather(self.predict(X, offset)), _gather(y), _gather(sample_weight))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,7 +13,6 @@ from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import (
-    _check_sample_weight,
     _check_y,
     _get_feature_names,
     validate_data,
@@ -68,30 +68,40 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
     _check_unmasked("y", y)
     try:
         array = np.asarray(y)
-    except ValueError:  # lists of different lengths
+    except (TypeError, ValueError):  # lists of different lengths, or an object with rows
         array = np.empty(0)
     if array.size == 0:
         raise ValueError(f"y: expected one value per row, got {quote(y)}")
     cells = array.tolist() if array.ndim == 1 and array.dtype.kind in "OUS" else []
-    objects = enumerate(cells) if array.dtype.kind == "O" else ()  # text is never missing
-    absent = next((i for i, cell in objects if _is_missing(cell)), None)
+    absent = _first_missing(array)
     if absent is not None:
-        raise ValueError(f"y: row {absent} is missing ({cells[absent]}); remove rows without y")
+        raise ValueError(f"y: row {absent} is missing ({array[absent]}); remove rows without y")
     text = next((cell for cell in cells if isinstance(cell, str)), None)
     if y_numeric and text is not None:
         raise ValueError(
             f"y: {type(estimator).__name__} needs numbers, but y has the text {quote(text)}; for "
             "classes use CWBClassifier"
         )
+    if not y_numeric and text is not None and not all(isinstance(cell, str) for cell in cells):
+        other = next(cell for cell in cells if not isinstance(cell, str))
+        raise TypeError(f"y: expected text or numbers, got both: {quote(text)} and {quote(other)}")
     if y_numeric and array.dtype.kind in "mM":  # days, as everywhere
         column = read_column(y, "y")
         if isinstance(column, Numbers):
             y = column.values
+    if not y_numeric and array.dtype.kind in "biu":
+        y = array  # scikit-learn would turn pandas' Int64 into floats
     try:
         out = np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
         return np.asarray(out, dtype=np.float64) if y_numeric else out
     except TypeError:
         raise TypeError(f"y: expected numbers, got {quote(y)}") from None
+
+
+def check_length(y: NDArray[Any], n_rows: int) -> None:
+    """Raise if y has another number of rows than X."""
+    if len(y) != n_rows:
+        raise ValueError(f"y: expected {n_rows} rows as X has, got {len(y)}")
 
 
 def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
@@ -103,18 +113,12 @@ def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
         raise TypeError(
             f"sample_weight: expected an array, got {quote(sample_weight)}; pass X[...]"
         )
-    try:
-        numbers = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        numbers = np.empty((0, 0))
-    if numbers.ndim > 1:
-        raise ValueError(f"sample_weight: expected one number per row, got {quote(sample_weight)}")
-    if not numbers.any():
+    if is_number(sample_weight):
+        sample_weight = np.full(len(y), float(sample_weight))
+    weights = read_weights(sample_weight, read({"y": np.arange(len(y))}), "sample_weight")
+    if not weights.any():
         raise ValueError("sample_weight: all are zero; at least one row must have a weight")
-    with np.errstate(over="ignore"):
-        if numbers.sum() == np.inf:
-            raise ValueError("sample_weight: their sum exceeds 64-bit floats; rescale them")
-    return np.asarray(_check_sample_weight(numbers, y, dtype=np.float64))
+    return weights
 
 
 def _check_unmasked(argument: str, values: Any) -> None:
@@ -122,6 +126,16 @@ def _check_unmasked(argument: str, values: Any) -> None:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = int(np.flatnonzero(np.ma.getmaskarray(values))[0])
         raise ValueError(f"{argument}: row {row} is masked; remove rows without a value")
+
+
+def _first_missing(array: NDArray[Any]) -> int | None:
+    """Return the first row of y without a value; None if all have one."""
+    if array.ndim != 1 or array.dtype.kind not in "fO":
+        return None
+    if array.dtype.kind == "f":
+        rows = np.flatnonzero(np.isnan(array))
+        return int(rows[0]) if len(rows) else None
+    return next((row for row, cell in enumerate(array.tolist()) if _is_missing(cell)), None)
 
 
 def _is_missing(cell: Any) -> bool:
@@ -160,13 +174,17 @@ def is_table(X: Any) -> bool:
 
 def as_array(X: Any) -> Any:
     """Return lists of rows as an array; anything else as it is."""
-    if isinstance(X, str | bytes | bytearray):
+    if isinstance(X, str | os.PathLike):
+        read(X)  # raises, and says how to read a file
+    if isinstance(X, bytes | bytearray):
         raise TypeError(f"X: expected a table or an array, got {quote(X)}")
+    if isinstance(X, np.matrix):
+        return np.asarray(X)
     if isinstance(X, np.ma.MaskedArray):
         is_real = X.dtype.kind in "biuf"
-        return np.ma.filled(
-            X.astype(np.float64 if is_real else object), np.nan if is_real else None
-        )
+        out = X.data.astype(np.float64 if is_real else object)
+        out[np.ma.getmaskarray(X)] = np.nan if is_real else None
+        return out
     if isinstance(X, np.ndarray) and X.dtype.kind == "c":
         raise ValueError("X: Complex data not supported; pass real and imaginary parts as columns")
     if not isinstance(X, list | tuple):

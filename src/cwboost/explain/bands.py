@@ -85,7 +85,10 @@ def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> Non
         if model.polished and model.n_outputs > 1:
             remedy = "for several scores, call"
         elif model.polished:
-            remedy = "its effects exceed single precision: rescale y, or"
+            raise ValueError(
+                "band: the effects are too large or too small for single precision; rescale y and "
+                "fit again"
+            )
         elif model.polish is not None and not model.polished:
             remedy = f"it was not polished ({model.polish.reason}); call"
         raise ValueError(

@@ -88,7 +88,7 @@ def _term_lines(model: Model) -> list[str]:
     edf = {} if model.polish is None else model.polish.edf
     rows = [["term", "learner", "df", "net df", "edf", "chosen", "corrected", "alone", "size", ""]]
     for group, size in largest_first(found.columns).items():
-        shown = [f"{size:.4g}", "#" * round(BAR * size / top) if np.isfinite(size / top) else ""]
+        shown = [f"{size:.4g}", "#" * round(BAR * (size / top)) if np.isfinite(size / top) else ""]
         for term in sorted(groups[group], key=lambda term: -found.terms[term.name]):
             rows.append(
                 [

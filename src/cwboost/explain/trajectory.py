@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import check_whole, is_one_of
+from cwboost._utils.checks import check_whole, has_items, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model, check_model
@@ -66,7 +66,7 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
     """
     check_model(model, "coefficients_at")
     check_has_path(model, "the path of the coefficients")
-    if not isinstance(iterations, Iterable):
+    if not has_items(iterations):
         raise TypeError(f"iterations: expected a list of iterations, got {quote(iterations)}")
     iterations = list(iterations)
     if not iterations:

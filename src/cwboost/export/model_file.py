@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path as FilePath
@@ -163,7 +164,7 @@ def _plain_polish(polish: Polish) -> dict[str, Any]:
     return {
         "weight": polish.weight,
         "reason": polish.reason,
-        "repeated": polish.repeated,
+        "repeated": polish.repeated or 0,
         "boosted_start": plain(polish.boosted_start),
         "boosted_means": {name: pack(mean) for name, mean in polish.boosted_means.items()},
         "differences": {name: pack(coef) for name, coef in polish.differences.items()},
@@ -200,7 +201,7 @@ def load(file: Any) -> Model:
     """
     check_name(file)
     check_has_end(file)
-    raw = FilePath(file).read_bytes()
+    raw = FilePath(file).read_bytes().removeprefix(BOM_UTF8)  # editors may have added it
     try:
         return from_dict(json.loads(raw.decode("utf-8"), parse_constant=_no_constant))
     except ModelFileError as error:
@@ -356,6 +357,7 @@ def _read_model(data: dict[str, Any]) -> Model:
 def _read_start(data: Any, q: int) -> Floats:
     start: Floats = read(Floats, data, "start")
     require(q >= 1 and len(start) == q, "start", f"expected {count(q, 'number')}", data)
+    require(bool(np.all(np.abs(start) <= 1e300)), "start", "expected numbers up to 1e300", data)
     return start
 
 
@@ -402,6 +404,6 @@ def _read_sizes(data: Any, terms: Mapping[str, Term]) -> Sizes | None:
     for key, names in known.items():
         found[key] = read(dict[str, float], data[key], f"sizes.{key}")
         require(names >= set(found[key]), f"sizes.{key}", f"expected names of {key}", data[key])
-        fits = all(size >= 0 for size in found[key].values())
-        require(fits, f"sizes.{key}", "expected numbers of at least 0", data[key])
+        fits = all(0.0 <= size <= 1e300 for size in found[key].values())  # sums are finite
+        require(fits, f"sizes.{key}", "expected numbers from 0 to 1e300", data[key])
     return Sizes(MappingProxyType(found["terms"]), MappingProxyType(found["columns"]))

@@ -102,6 +102,7 @@ def read_polish(data: Any, terms: dict[str, Term], q: int) -> Polish:
         fits = len({factor.shape[1] for factor in own.values()}) <= 1
         require(fits, where, "expected factors of the same width", [*own])
         factors[key] = MappingProxyType(own)
+    repeated = read(int, data["repeated"], "polish.repeated")
     return Polish(
         weight=weight,
         boosted_start=start,
@@ -114,7 +115,8 @@ def read_polish(data: Any, terms: dict[str, Term], q: int) -> Polish:
         dispersion=read(float, data["dispersion"], "polish.dispersion"),
         factors=MappingProxyType(factors),
         reason=read(str, data["reason"], "polish.reason"),
-        repeated=read(int, data["repeated"], "polish.repeated"),
+        # Means are stored of models that were fitted to all rows after boosting.
+        repeated=repeated if means and not weight else None,
     )
 
 

@@ -272,11 +272,13 @@ class _Graph:
                     f"column {quote(axis.column)}: level {quote(level)} contains a zero byte, "
                     "which ends an ONNX string; rename the level before the fit"
                 )
+        spelled = {text: i for i, texts in enumerate(axis.level_texts) for text in texts}
+        spelled[self.missing] = axis.n_known
         return self.node(
             "LabelEncoder",
             axis.column,
-            keys_strings=[*axis.levels, self.missing],
-            values_int64s=list(range(axis.n_known + 1)),
+            keys_strings=list(spelled),
+            values_int64s=list(spelled.values()),
             default_int64=axis.n_pieces - 1,
         )
 

@@ -229,6 +229,10 @@ class _Query:
         The name is qualified, because SQLite reads an unknown name in double quotes as a string.
         """
         cell, real = f"t.{self.write_in.name(column)}", self.dialect.real
+        unit = self.model.columns[column].unit
+        if unit in ("dates", "durations"):
+            days = self.dialect.days if unit == "dates" else self.dialect.duration_days
+            return f"CAST({days.format(cell)} AS {real})"
         axes = [axis for p in self.pieces for axis in p.axes if axis.column == column]
         if not axes[0].numeric:
             return self.dialect.text.format(cell)

@@ -28,6 +28,8 @@ class Dialect:
     real: str
     text: str  # the cast to text; {} is the column
     char: str  # the function that returns the character with a given number
+    days: str  # dates as days since 1970-01-01 in UTC, to the microsecond if possible
+    duration_days: str  # durations as days
     nan: bool = False  # floats may be NaN, which equals itself
     suffix: str = ""  # added to a literal, so that it is a float and not a decimal
     exact_literals: bool = True  # decimal text is read as the nearest float
@@ -40,13 +42,30 @@ class Dialect:
     materialize: bool = False  # else a score is computed as often as it is used
 
 
+# SQLite has no type for dates: text is a date, to the millisecond, and numbers are days.
+SQLITE_DAYS = (
+    "CASE typeof({0}) WHEN 'text' THEN (CAST(strftime('%s', {0}) AS INTEGER) * 1000 + "
+    "CAST(substr(strftime('%f', {0}), 4) AS INTEGER)) / 86400000.0 ELSE {0} END"
+)
+POSTGRES_DAYS = "CAST(EXTRACT(EPOCH FROM {0}) * 1000000 AS double precision) / 86400000000"
+
 DIALECTS = {
-    "duckdb": Dialect("DOUBLE", "CAST({} AS VARCHAR)", "chr", nan=True, suffix="e0"),
+    "duckdb": Dialect(
+        "DOUBLE",
+        "CAST({} AS VARCHAR)",
+        "chr",
+        days="epoch_us({0}) / 86400e6",
+        duration_days="epoch_us({0}) / 86400e6",
+        nan=True,
+        suffix="e0",
+    ),
     # COLLATE BINARY: a text column may have been declared to ignore case or trailing blanks.
     "sqlite": Dialect(
         "REAL",
         "CAST({} AS TEXT) COLLATE BINARY",
         "char",
+        days=SQLITE_DAYS,
+        duration_days="{0}",
         exact_literals=False,
         materialize=True,
     ),
@@ -54,6 +73,8 @@ DIALECTS = {
         "double precision",
         "CAST({} AS text)",
         "chr",
+        days=POSTGRES_DAYS,
+        duration_days=POSTGRES_DAYS,
         nan=True,
         boolean="CAST({} AS integer)",
         cast_effects=True,
@@ -151,7 +172,7 @@ class SqlWriter:
         """Return the literals of levels, without those that no database column can hold."""
         if axis.numeric:
             return [self.exact(axis.level_numbers[i]) for i in which]
-        held = [axis.levels[i] for i in which if _is_utf8(axis.levels[i])]
+        held = [text for i in which for text in axis.level_texts[i] if _is_utf8(text)]
         if not self.dialect.keeps_zero_byte:
             held = [level for level in held if "\0" not in level]
         return [self.text(level) for level in held]

@@ -33,6 +33,7 @@ from cwboost.model.scoring import output_labels
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
 EXACT = "exact"  # the folder of the exact tables
+FACTS, INDEX, INTERCEPT = "model.csv", "terms.csv", "intercept.csv"  # files beside the terms
 
 
 def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
@@ -273,7 +274,7 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
     ----------
     model : Model
     folder : path
-        It must be empty if it exists.
+        If it exists, it must be empty or have nothing but an earlier export, which is replaced.
     n : int
         The approximate number of intervals of a curve in the tables for reading.
 
@@ -286,18 +287,31 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
     ['01_g.csv', 'exact', 'intercept.csv', 'model.csv', 'terms.csv']
     """
     check_model(model, "to_csv")
-    check_folder(folder)
+    check_folder(folder, _is_export)
     readable, exact = score_tables(model, n), exact_tables(model)
     files = [_file_name(i, name) for i, name in enumerate(list(readable)[1:], 1)]
-    names = ["intercept.csv", *files]
-    with replace_folder(folder) as temporary:
+    names = [INTERCEPT, *files]
+    with replace_folder(folder, _is_export) as temporary:
         (temporary / EXACT).mkdir()
-        _write_csv(temporary / "model.csv", _facts(model))
-        _write_csv(temporary / "terms.csv", _index(model, files))
+        _write_csv(temporary / FACTS, _facts(model))
+        _write_csv(temporary / INDEX, _index(model, files))
         for file, table in zip(names, readable.values(), strict=True):
             _write_csv(temporary / file, table)
         for file, table in zip(names, exact.values(), strict=True):
             _write_csv(temporary / EXACT / file, table)
+
+
+def _is_export(folder: Path) -> bool:
+    """Return whether a folder has the files that `to_csv` writes, and no others."""
+    try:
+        with (folder / INDEX).open(encoding="utf-8", newline="") as stream:
+            names, *rows = csv.reader(stream)
+        files = {INTERCEPT, *(row[names.index("file")] for row in rows)}
+        folders = {EXACT: files, ".": {*files, FACTS, INDEX, EXACT}}
+        found = {sub: {path.name for path in (folder / sub).iterdir()} for sub in folders}
+        return found == folders
+    except (OSError, ValueError, IndexError, csv.Error):  # a folder or a table of others
+        return False
 
 
 def _file_name(number: int, name: str) -> str:

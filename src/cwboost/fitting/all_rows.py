@@ -29,7 +29,7 @@ def repeat_on_all_rows(problem: FitProblem[Any], model: Model, options: FitOptio
     prepared, optimizer = problem.prepared, model.optimizer
     if not (isinstance(prepared, PreparedRows) and prepared.has_validation):
         return model
-    if optimizer.needs_validation or optimizer.ends_on_all_rows or model.best_iteration == 0:
+    if optimizer.needs_validation or optimizer.ends_on_all_rows:
         return model
     w = prepared.split.all
     again = FitProblem.pose(

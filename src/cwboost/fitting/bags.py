@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_number, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.losses import risk
@@ -59,7 +59,11 @@ def check_bags(
 ) -> None:
     """Raise if `bags` or an argument that it excludes is wrong."""
     is_number_of_bags = is_whole(bags) and 2 <= bags <= MAX_BAGS
-    if not is_number_of_bags and (np.ndim(bags) != 2 or np.shape(bags)[0] < 2):
+    try:
+        n_masks, *others = (0,) if is_number_of_bags else np.shape(bags)
+    except ValueError:  # rows of different lengths
+        n_masks, others = 0, []
+    if not is_number_of_bags and (len(others) != 1 or n_masks < 2):
         raise ValueError(
             f"bags: expected a whole number from 2 to {MAX_BAGS}, or masks of shape (bags, n) that "
             f"mark the rows of each bag; got {quote(bags)}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import count, quote, shorten
 from cwboost.binning.min_rows import LocalMinRows, MinRows
 from cwboost.binning.rules import Bins

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Event
+from threading import Event, Thread
 from typing import TypeVar
 
 from cwboost._utils.threads import Shared, start_threads
@@ -80,8 +80,9 @@ def _by_threads(
             if stop.is_set():
                 return
 
-    threads = start_threads(run, n_threads)
+    threads: list[Thread] = []
     try:
+        start_threads(threads, run, n_threads)
         for _ in range(len(jobs) if threads else 0):
             _next(ended)()
     finally:

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, eigvalsh_tridiagonal
 from scipy.optimize import brentq
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from threadpoolctl import threadpool_limits
 
 from cwboost.frames.columns import Floats
@@ -24,6 +26,7 @@ from cwboost.terms.bases import BasisRows
 
 ZERO = 1e-10  # smaller eigenvalues are directions without data
 SINGULAR_RHO = 1e-8  # the least rho if A is singular
+LARGE = 500  # size of a system from which on it is searched for blocks
 SINGULAR = "the learner's system is singular beyond repair; check its column"
 
 
@@ -107,6 +110,8 @@ def spectrum(
         return replace(found, fixed=own / (own + ridge), fixed_constant=own)
     trace_a = float(gram.sum() if diagonal else np.trace(gram))
     trace_p = float(penalty.sum() if diagonal else np.trace(penalty))
+    if trace_a == 0.0:  # no row has a value, as happens in folds
+        return Spectrum(np.zeros(len(gram)), np.zeros(len(gram)), 1.0)
     tau = trace_a / trace_p if trace_p > 0 else 0.0
     both = gram + tau * penalty
     if diagonal:
@@ -117,11 +122,8 @@ def spectrum(
     elif _is_chain(gram, penalty, mean_row):
         a, coordinates = _chain_eigenvalues(gram, tau * penalty), np.zeros(len(gram))
         coordinates[-1] = np.sqrt(mean_row.sum())  # the constant is the free direction
-    elif mean_row.any():
-        a, vectors = _eigh(gram, both)
-        coordinates = vectors.T @ mean_row
     else:
-        a, coordinates = _eigenvalues(gram, both), mean_row
+        a, coordinates = _in_blocks(gram, both, mean_row)
     a = np.clip(a, 0.0, 1.0)
     a[a < ZERO] = 0.0
     if null_dim:  # in free directions a = 1, up to rounding
@@ -130,6 +132,32 @@ def spectrum(
     # B'W1 lies in the range of A, so that 1'W1 is a sum over the directions with data.
     squares = np.where(a > 0.0, coordinates**2, 0.0)
     return Spectrum(a, squares, tau)
+
+
+def _in_blocks(gram: Floats, both: Floats, mean_row: Floats) -> tuple[Floats, Floats]:
+    """Return the eigenvalues of A against A + tau P, and the coordinates of the constant.
+
+    Large systems often consist of small ones, such as a curve for each of many levels.
+    """
+    if len(gram) < LARGE:
+        return _diagonalize(gram, both, mean_row)
+    n_blocks, block = connected_components(csr_array((gram != 0.0) | (both != 0.0)), directed=False)
+    if n_blocks == 1:
+        return _diagonalize(gram, both, mean_row)
+    members = np.split(np.argsort(block, kind="stable"), np.cumsum(np.bincount(block))[:-1])
+    found = [_diagonalize(gram[np.ix_(i, i)], both[np.ix_(i, i)], mean_row[i]) for i in members]
+    values, coordinates = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.argsort(values, kind="stable")
+    return values[order], coordinates[order]
+
+
+def _diagonalize(gram: Floats, both: Floats, mean_row: Floats) -> tuple[Floats, Floats]:
+    if not gram.any():  # a block without data
+        return np.zeros(len(gram)), mean_row
+    if not mean_row.any():
+        return _eigenvalues(gram, both), mean_row
+    values, vectors = _eigh(gram, both)
+    return values, vectors.T @ mean_row
 
 
 def _eigh(gram: Floats, both: Floats) -> tuple[Floats, Floats]:

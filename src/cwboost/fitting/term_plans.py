@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
+from cwboost._utils.checks import has_items
 from cwboost._utils.text import list_names, quote
 from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost._utils.user_warnings import warn_user
@@ -30,10 +31,8 @@ COMPONENT_NET_DF = 1.0  # default if some learners are components: as flexible a
 
 def check_learners(learners: Any, table: Table) -> list[Learner]:
     """Return the learners as a list; raise if one is not a learner, or its column is unknown."""
-    if isinstance(learners, Learner | str) or not isinstance(learners, Iterable):
-        learners = [learners]
     out: list[Learner] = []
-    for learner in learners:
+    for learner in learners if has_items(learners) else [learners]:
         if not isinstance(learner, Learner):
             raise TypeError(
                 f"learners: expected learners such as cb.Spline('age'), got {quote(learner)} of "

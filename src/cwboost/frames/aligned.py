@@ -18,7 +18,9 @@ from .read_frames import read_column
 from .table import Table
 from .weights import ones
 
-MIN_Y, MAX_Y = 1e-140, 1e140  # sums of squares stay within 64-bit floats
+# Sums of squares stay within 64-bit floats.
+MIN_Y, MAX_Y = 1e-140, 1e140
+MIN_TOTAL, MAX_TOTAL = 1e-20, 1e20  # of weights
 
 
 class LossTraits(Protocol):
@@ -116,10 +118,19 @@ def read_weights(weights: Any, table: Table, argument: str = "weights") -> Float
         raise ValueError(
             f"{argument}, row {table.row(i)}: expected a number >= 0, got {values[i]:g}"
         )
-    with np.errstate(over="ignore"):
-        if not np.isfinite(values.sum()):
-            raise ValueError(f"{argument}: their sum is too large for a 64-bit float; rescale them")
+    check_total(values, argument)
     return values
+
+
+def check_total(weights: Floats, argument: str) -> None:
+    """Raise if sums of squares of y with these weights would not fit 64-bit floats."""
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if total != 0.0 and not MIN_TOTAL <= total <= MAX_TOTAL:
+        raise ValueError(
+            f"{argument}: expected a sum from {MIN_TOTAL:g} to {MAX_TOTAL:g}, got {total:g}; "
+            "divide them by their mean"
+        )
 
 
 def check_present(weights: Floats) -> None:

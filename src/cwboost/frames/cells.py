@@ -20,7 +20,7 @@ from cwboost._utils.text import count, quote
 from .columns import Column, Floats, Labels, Numbers, format_number
 
 MICROSECONDS_PER_DAY = 86_400e6
-EXACT_UNITS = ("us", "ns")  # they fit 64 bits in microseconds
+EXACT_UNITS = ("us", "ns", "ps", "fs", "as")  # they fit 64 bits in microseconds
 INEXACT_FROM = 2**53  # from here on different integers may be one float
 
 
@@ -48,13 +48,14 @@ def read_array(array: NDArray[Any], name: str) -> Column:
 def _days(stamps: NDArray[Any], name: str) -> Floats:
     """Return days since 1970-01-01, or the days of a duration, to the microsecond."""
     exact = stamps.astype(f"{stamps.dtype.kind}8[us]")
-    if np.datetime_data(stamps.dtype)[0] not in EXACT_UNITS:
-        _check_range(stamps, exact, name)
+    _check_range(stamps, exact, name)
     return np.where(np.isnat(stamps), np.nan, exact.astype(np.int64) / MICROSECONDS_PER_DAY)
 
 
 def _check_range(stamps: NDArray[Any], exact: NDArray[Any], name: str, first: int = 0) -> None:
     """Raise if a date or duration did not fit 64 bits in microseconds; `first` is the first row."""
+    if np.datetime_data(stamps.dtype)[0] in EXACT_UNITS:
+        return
     days = f"{stamps.dtype.kind}8[D]"
     wrapped = (exact.astype(days) != stamps.astype(days)) & ~np.isnat(stamps)
     if wrapped.any():
@@ -127,6 +128,8 @@ def read_categories(
         order = sorted(values[c] for c in occurring)
     texts = {c: text(values[c]) for c in occurring}
     found = set(texts.values())
+    if len(found) < len(occurring):
+        _check_different(texts, values, name)
     if order is None:
         levels = sorted(found)
     else:
@@ -134,6 +137,18 @@ def read_categories(
     position = {level: i for i, level in enumerate(levels)}
     to = [position[texts[c]] if c in texts else -1 for c in range(len(values))]
     return Labels(name, np.array([*to, -1], dtype=np.int64)[codes], tuple(levels))
+
+
+def _check_different(texts: dict[int, str], values: list[Any], name: str) -> None:
+    """Raise if two categories that differ have the same text, such as 1 and "1"."""
+    first: dict[str, Any] = {}
+    for code, text in texts.items():
+        other = first.setdefault(text, values[code])
+        if other != values[code]:
+            raise TypeError(
+                f"column {quote(name)}: the categories {quote(other)} and {quote(values[code])} "
+                "have the same text; make all categories one type"
+            )
 
 
 def code_cells(cells: Sequence[Any]) -> tuple[NDArray[Any], list[Any]]:

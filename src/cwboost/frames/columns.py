@@ -13,13 +13,13 @@ Does not know where columns come from (see read_frames.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 
 Floats = NDArray[np.float64]

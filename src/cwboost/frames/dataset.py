@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cwboost._utils.atomic_files import make_temporary_folder, replace_folder
-from cwboost._utils.text import list_names, quote
+from cwboost._utils.checks import has_items
+from cwboost._utils.text import quote, suggest_names
 from cwboost.progress import Progress, as_progress
 
 from .columns import Column
@@ -104,7 +105,8 @@ class Dataset:
         for role, name in self.roles.items():
             if name not in self.table:
                 raise ValueError(
-                    f"{role}: column {quote(name)} is not in the Dataset; it has {self.table.shown}"
+                    f"{role}: column {quote(name)} is not in the Dataset; "
+                    f"{suggest_names(name, self.table.names)}"
                 )
 
     # --- sources ----------------------------------------------------------------------------------
@@ -397,8 +399,7 @@ def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
     """Return the names of features and of columns with a role; None for all columns."""
     if columns is None:
         return None
-    listed = isinstance(columns, Iterable) and not isinstance(columns, str | Mapping)
-    names = list(columns) if listed else []
+    names = list(columns) if has_items(columns) and getattr(columns, "ndim", 1) == 1 else []
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(f"columns: expected a list of names, got {quote(columns)}")
     return list(dict.fromkeys([*names, *roles.values()]))
@@ -406,9 +407,7 @@ def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
 
 def _is_one_table(batches: Any) -> bool:
     """Return whether an object is a table, not an iterable of tables."""
-    if isinstance(batches, Mapping | str | bytes) or not isinstance(batches, Iterable):
-        return True
-    return hasattr(batches, "columns") or getattr(batches, "ndim", 1) == 2
+    return not has_items(batches) or hasattr(batches, "columns") or getattr(batches, "ndim", 1) == 2
 
 
 def _check_columns(names: Iterable[str], existing: Sequence[str]) -> None:
@@ -416,8 +415,8 @@ def _check_columns(names: Iterable[str], existing: Sequence[str]) -> None:
     known = set(existing)
     for name in names:
         if name not in known:
-            shown = list_names(map(quote, existing))
-            raise ValueError(f"column {quote(name)} is not in the table; it has {shown}")
+            near = suggest_names(name, existing)
+            raise ValueError(f"column {quote(name)} is not in the table; {near}")
 
 
 def _quoted(name: str) -> str:

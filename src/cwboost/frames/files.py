@@ -1,15 +1,16 @@
 """Table files: CSV, JSON lines and Parquet, read and written. "-" is standard input and output.
 
-Decides how cells are written and what they mean. Parquet needs pyarrow (extra `parquet`). A folder
-of Parquet files and a saved Dataset are tables, too.
-Does not know about models.
+Splits files into cells, and writes cells. Parquet needs pyarrow (extra `parquet`). A folder of
+Parquet files and a saved Dataset are tables, too.
+Does not know how the text of cells is parsed (see text_cells.py), or about models.
 
 A column of a CSV file has the first of these kinds that fits all its cells. An empty cell is
 missing; unless the column is text, NA, NaN, N/A, null and none are missing, too:
 
 - numbers: 12, -0.5, 1e6;
 - booleans: true, false in any case;
-- dates and times: 2026-11-15, 2026-11-15 08:30:00 (days since 1970-01-01, as everywhere);
+- dates and times: 2026-11-15, 2026-11-15 08:30:00, 2026-11-15T08:30:00+02:00 (days since
+  1970-01-01, as everywhere; times with a zone in UTC);
 - text.
 """
 
@@ -22,11 +23,11 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,27 +36,53 @@ from cwboost._utils.atomic_files import (
     check_file,
     check_has_end,
     check_name,
+    follow_links,
     open_text,
     write_output,
 )
 from cwboost._utils.checks import first_repeated
-from cwboost._utils.text import quote
+from cwboost._utils.text import quote, shorten
+from cwboost._utils.user_warnings import warn_user
 
-from .cells import INEXACT_FROM
-from .columns import Column, Numbers
-from .parquet import error_reason, pyarrow_parquet
+from .columns import Column, Labels, Numbers
+from .parquet import (
+    column_names,
+    error_reason,
+    find_files,
+    pyarrow_parquet,
+    raise_system_error,
+    rewritten_names,
+    would_find,
+)
 from .read_frames import read, read_column
 from .saved_folder import INDEX
 from .table import ComputedColumns, Table, check_finite
+from .text_cells import (
+    EXPECTED,
+    Kind,
+    MixedZonesError,
+    OddCell,
+    fits,
+    is_date,
+    is_whole,
+    odd_cell,
+    odd_date,
+    parse_all,
+    parse_boolean,
+    parse_column,
+    parse_dates,
+    parse_number,
+)
 
-Kind = Literal["numbers", "text"]  # of a column, if the caller knows it
 ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
-MISSING = {"", "na", "nan", "n/a", "null", "none"}  # in lower case
-BOOLEANS = {"true": 1.0, "false": 0.0}
-DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
+DELIMITERS = ",;\t"
+STATED_DELIMITER = re.compile(r"sep=([^\r\n\"])\r?\n")  # the first line, as Excel writes it
+QUOTES = 'write a quote inside a quoted cell twice (""), or remove the quote that begins the cell'
+LIKE_JSON = re.compile(rb"\s*(\{|\[\s*[{\[])")  # the beginning of the file
+OBJECT_PER_LINE = 'expected one JSON object per line, such as {"age": 30, "job": "cook"}'
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +104,7 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
     file : path, or "-" for standard input
     kinds : mapping of names of columns, optional
         Kinds of columns that are known. Codes such as 007 then stay text, and an error names the
-        line of a cell that should be a number.
+        line of a cell that should be a number or a date.
 
     Examples
     --------
@@ -97,7 +124,8 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
             raw = gzip.decompress(raw)
         except (OSError, EOFError) as error:
             raise ValueError(f"{name}: damaged ({error})") from None
-    form = ENDINGS.get(Path(file.removesuffix(".gz")).suffix.lower()) or _looks_like(raw)
+    ending = Path(file.removesuffix(".gz")).suffix.lower()
+    form = "jsonl" if ending == ".json" else ENDINGS.get(ending) or _looks_like(raw)
     kinds = kinds or {}
     if form == "parquet":
         return _read_parquet(raw, name)
@@ -110,6 +138,20 @@ def is_folder(file: str) -> bool:
     """Return whether it names a folder of Parquet files, a pattern, or a saved Dataset."""
     path = Path(file)
     return file != STANDARD and (path.is_dir() or (glob.has_magic(file) and not path.exists()))
+
+
+def would_read(place: str, file: str, folder: bool = False) -> bool:
+    """Return whether a table that is a folder or a pattern would have a file that is written.
+
+    `folder` says that `file` is a folder, with a file for every file of the table.
+    """
+    if not is_folder(place):
+        return False
+    target = follow_links(file)
+    if (Path(place) / INDEX).is_file():  # a saved Dataset, whose folder is replaced as a whole
+        return target.is_relative_to(Path(place).resolve())
+    names = rewritten_names(find_files(place)) if folder else [Path()]
+    return would_find(place, [target / name for name in names])
 
 
 def is_table_file(file: str) -> bool:
@@ -129,49 +171,118 @@ def _read_folder(folder: str) -> FileTable:
 def standard_input() -> bytes:
     """Return all of standard input. It is read in pieces, so that Ctrl-C works at any time."""
     stream: Any = sys.stdin.buffer
-    return b"".join(iter(lambda: stream.read1(2**16), b""))
+    try:
+        return b"".join(iter(lambda: stream.read1(2**16), b""))
+    except OSError as error:  # it does not name a file
+        raise OSError(error.errno, error.strerror, "standard input") from None
 
 
 def _looks_like(raw: bytes) -> str:
     if raw.startswith(b"PAR1"):
         return "parquet"
-    return "jsonl" if raw.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "csv"
+    return "jsonl" if LIKE_JSON.match(raw.removeprefix(b"\xef\xbb\xbf")) else "csv"
 
 
 def _decoded(raw: bytes, name: str) -> str:
     try:
-        return raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = len((raw[: error.start] + b"?").splitlines())
         raise ValueError(f"{name}, line {line}: not UTF-8 text; save the file as UTF-8") from None
+    if "\0" in text:
+        line = len((raw[: raw.index(b"\0")] + b"?").splitlines())
+        raise ValueError(
+            f"{name}, line {line}: a NUL character, which text does not have; the file is probably "
+            "UTF-16; save it as UTF-8"
+        )
+    return text
+
+
+class _Lines(NamedTuple):
+    """The cells of a CSV file, and the number of the first line of every row."""
+
+    header: list[str]
+    rows: list[list[str]]
+    numbers: list[int]
+
+
+def _split_csv(text: str, name: str, delimiter: str | None) -> _Lines:
+    stated = STATED_DELIMITER.match(text)
+    delimiter = stated[1] if stated else delimiter or _delimiter(text)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header: list[str] | None = None
+    rows, numbers = [], []
+    first = 1  # line of the row; quoted cells may have several lines
+    try:
+        if stated:
+            next(lines)
+            first = lines.line_num + 1
+        for cells in lines:
+            if not cells:  # blank lines are skipped
+                pass
+            elif header is None:
+                header = cells
+                _check_header(header, f"{name}, line {first}")
+            elif len(cells) == len(header):
+                rows.append(cells)
+                numbers.append(first)
+            else:
+                raise ValueError(
+                    f"{name}, line {first}: expected {len(header)} cells as in the header, got "
+                    f"{len(cells)}"
+                )
+            first = lines.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{name}, line {first}: {_csv_problem(str(error))}") from None
+    if header is None:
+        raise ValueError(
+            f"{name}: the file is empty; expected a header line with the names of the columns"
+        )
+    if len(header) == 1:
+        _warn_of_delimiter(header[0], rows, name)
+    return _Lines(header, rows, numbers)
+
+
+def _check_header(header: Sequence[str], where: str) -> None:
+    repeated = first_repeated(header)
+    if repeated is not None:
+        raise ValueError(
+            f"{where}: column {quote(repeated)} occurs more than once; rename one of them"
+        )
+
+
+def _csv_problem(error: str) -> str:
+    """Return what is wrong with a row, given the message of the csv module."""
+    if "limit" in error:
+        return (
+            f"the row that begins here has a cell of more than {csv.field_size_limit():,} "
+            f"characters; shorten it, or, if a quote is not closed, {QUOTES}"
+        )
+    if "unexpected end" in error:
+        return f"the row that begins here has a quote that is not closed; {QUOTES}"
+    if "expected after" in error:
+        return (
+            "the row that begins here has a closing quote before other text than a delimiter or "
+            f"the end of the line; {QUOTES}"
+        )
+    return error
+
+
+def _warn_of_delimiter(header: str, rows: Sequence[Sequence[str]], name: str) -> None:
+    """Warn if the only column seems to be several with another delimiter."""
+    for delimiter in "| ":
+        n = len(header.split(delimiter))
+        if n > 1 and rows and all(len(row[0].split(delimiter)) == n for row in rows):
+            warn_user(
+                f"{name}: every line is one cell, and the header is {quote(header)}; separate the "
+                "cells by commas, semicolons or tabs, or begin the file with the line "
+                f"{quote('sep=' + delimiter)}"
+            )
+            return
 
 
 def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | None) -> FileTable:
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter or _delimiter(text))
-    try:
-        header = next((cells for cells in lines if cells), None)
-        if header is None:
-            raise ValueError(
-                f"{name}: the file is empty; expected a header line with the names of the columns"
-            )
-        repeated = first_repeated(header)
-        if repeated is not None:
-            raise ValueError(
-                f"{name}, line {lines.line_num}: column {quote(repeated)} occurs more than once; "
-                "rename one of them"
-            )
-        rows, line_numbers = [], []
-        for cells in lines:
-            if len(cells) == len(header):
-                rows.append(cells)
-                line_numbers.append(lines.line_num)
-            elif cells:  # blank lines are skipped
-                raise ValueError(
-                    f"{name}, line {lines.line_num}: expected {len(header)} cells as in the "
-                    f"header, got {len(cells)}"
-                )
-    except csv.Error as error:
-        raise ValueError(f"{name}, line {lines.line_num}: {error}") from None
+    header, rows, line_numbers = _split_csv(text, name, delimiter)
     raw = dict(zip(header, zip(*rows, strict=True) if rows else ((),) * len(header), strict=True))
 
     def wrong_cell(column: str, row: int, expected: str) -> ValueError:
@@ -179,18 +290,52 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
         return ValueError(f"{where}: expected {expected}, got {quote(raw[column][row])}")
 
     def parse(column: str) -> Column:
-        cells = raw[column]
-        found = _parse_column(cells, column, kinds.get(column))
-        if found is None:
-            row = next(row for row, cell in enumerate(cells) if _number(cell) is None)
-            raise wrong_cell(column, row, "a number")
+        cells, kind = raw[column], kinds.get(column)
+
+        def line(cell: str) -> str:
+            return f"{name}, line {line_numbers[cells.index(cell)]}"
+
+        with _zones_checked(column, line):
+            found = parse_column(cells, column, kind)
+        if found is None:  # a cell is not of the known kind
+            known = kinds[column]
+            row = next(row for row, cell in enumerate(cells) if not fits(cell, known))
+            raise wrong_cell(column, row, EXPECTED[known])
+        if isinstance(found, Labels) and kind is None:
+            _warn_of_text(column, odd_cell(found.levels), line)
         if isinstance(found, Numbers) and np.isinf(found.values).any():
             row = int(np.flatnonzero(np.isinf(found.values))[0])
             raise wrong_cell(column, row, "a finite number, or an empty cell if it is missing")
         return found
 
-    table = Table(header, len(rows), ComputedColumns(parse))
+    table = Table(header, len(rows), ComputedColumns(parse), where=_line_words(name, line_numbers))
     return FileTable(table, lambda column: Cells(raw[column]))
+
+
+def _line_words(name: str, line_numbers: Sequence[int]) -> Callable[[int], str]:
+    """Return a function that describes the place of a row."""
+    return lambda row: f"{row} ({name}, line {line_numbers[row]})"
+
+
+def _warn_of_text(column: str, odd: OddCell | None, line: Callable[[str], str]) -> None:
+    """Warn if a cell makes a column text; `line` returns the place of a cell."""
+    if odd is not None:
+        warn_user(
+            f"{line(odd.cell)}: column {quote(column)} is text, because {quote(odd.cell)} "
+            f"{odd.problem}"
+        )
+
+
+@contextmanager
+def _zones_checked(column: str, line: Callable[[str], str]) -> Iterator[None]:
+    """Name the place of a time without a zone if others have one."""
+    try:
+        yield
+    except MixedZonesError as error:
+        raise ValueError(
+            f"{line(error.without)}, column {quote(column)}: {quote(error.without)} has no time "
+            f"zone, but {quote(error.zoned)} has one; write the zone in all cells or in none"
+        ) from None
 
 
 class Cells(tuple[str, ...]):
@@ -204,111 +349,106 @@ def _delimiter(text: str) -> str:
     def n_cells(delimiter: str) -> int:
         return len(next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), []))
 
-    return max(",;\t", key=n_cells)
-
-
-def _parse_column(cells: Sequence[str], name: str, kind: Kind | None) -> Column | None:
-    """Return the column; None if it should have numbers and a cell is not one."""
-    distinct = dict.fromkeys(cells)
-    if kind != "text":
-        for parser in (_number, _boolean):
-            values = _parse_all(parser, distinct)
-            if values is not None:
-                floats = np.array([values[cell] for cell in cells], dtype=np.float64)
-                huge = any(abs(v) >= INEXACT_FROM and _is_whole(c) for c, v in values.items())
-                return Numbers(name, floats, boolean=parser is _boolean, exact=not huge)
-        dates = _dates([None if c.strip().lower() in MISSING else c for c in cells], name)
-        if dates is not None:
-            return dates
-        if kind == "numbers":
-            return None
-    return read_column([cell or None for cell in cells], name)
-
-
-def _parse_all(
-    parser: Callable[[str], float | None], distinct: Iterable[str]
-) -> dict[str, float] | None:
-    """Return the value of each distinct cell; None if the parser rejects one of them."""
-    out = {}
-    for cell in distinct:
-        value = parser(cell)
-        if value is None:
-            return None
-        out[cell] = value
-    return out
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell) if "_" not in cell else None
-    except ValueError:
-        return float("nan") if cell.strip().lower() in MISSING else None
-
-
-def _boolean(cell: str) -> float | None:
-    word = cell.strip().lower()
-    return BOOLEANS.get(word, float("nan") if word in MISSING else None)
-
-
-def _is_whole(cell: str) -> bool:
-    return cell.strip().lstrip("+-").isdigit()
-
-
-def _dates(cells: Sequence[str | None], name: str) -> Column | None:
-    """Return the column if all cells that are not missing are dates; else None."""
-    distinct = set(cells) - {None}
-    if not distinct or not all(DATE.fullmatch(c.strip()) for c in distinct if c is not None):
-        return None
-    try:
-        stamps = np.array([c and c.strip() for c in cells], dtype="M8[us]")
-    except ValueError:  # such as the 31st of February
-        return None
-    return read_column(stamps, name)
+    return max(DELIMITERS, key=n_cells)
 
 
 def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTable:
-    objects, line_numbers = [], []
+    objects: list[dict[str, Any]] = []
+    line_numbers: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
+            if not objects:
+                _check_lines(line, text, name)
             objects.append(_json_object(line, f"{name}, line {number}"))
             line_numbers.append(number)
     if not objects:
-        raise ValueError(f"{name}: the file is empty; expected a JSON object per line")
+        raise ValueError(f"{name}: the file is empty; {OBJECT_PER_LINE}")
     names = list(dict.fromkeys(key for each in objects for key in each))
 
     def cells(column: str) -> list[Any]:
         return [each.get(column) for each in objects]
 
     def parse(column: str) -> Column:
-        values = cells(column)
+        values, kind = cells(column), kinds.get(column)
+
+        def line(value: Any) -> str:
+            return f"{name}, line {line_numbers[values.index(value)]}"
+
         is_text = [isinstance(value, str) for value in values]
-        if any(is_text) and kinds.get(column) != "text":
-            only_text = all(t or value is None for t, value in zip(is_text, values, strict=True))
-            dates = _dates(values, column) if only_text else None
-            if dates is not None:
-                return dates
-            if kinds.get(column) == "numbers":
-                row = is_text.index(True)
-                where = f"{name}, line {line_numbers[row]}, {quote(column)}"
-                raise ValueError(f"{where}: expected a number, got {quote(values[row])}")
+        only_text = all(t or value is None for t, value in zip(is_text, values, strict=True))
+        dates = None
+        if only_text and any(is_text) and kind != "text":
+            with _zones_checked(column, line):
+                dates = parse_dates(values, column)
+        if dates is not None:
+            return dates
+        if kind is not None and kind != "text":
+            for number, value in zip(line_numbers, values, strict=True):
+                if value is not None and not _has_kind(value, kind):
+                    raise ValueError(
+                        f"{name}, line {number}, {quote(column)}: expected {EXPECTED[kind]}, got "
+                        f"{quote(value)}"
+                    )
         with _file_errors(name):
             found = read_column(values, column)
             check_finite(found)
+        if isinstance(found, Labels) and kind is None:
+            _warn_of_text(column, odd_date(found.levels), line)
         return found
 
-    return FileTable(Table(names, len(objects), ComputedColumns(parse)), cells)
+    table = Table(
+        names, len(objects), ComputedColumns(parse), where=_line_words(name, line_numbers)
+    )
+    return FileTable(table, cells)
+
+
+def _has_kind(value: Any, kind: Kind) -> bool:
+    """Whether a JSON value may be in a column of a kind: text only if it is a date."""
+    is_text = isinstance(value, str)
+    return is_text and is_date(value) if kind == "dates" else not is_text
+
+
+def _check_lines(first: str, text: str, name: str) -> None:
+    """Raise if the file is a JSON document, and not one JSON object per line.
+
+    `first` is the first line.
+    """
+    document = _parse_json(first)
+    several = document is None
+    if several:
+        document = _parse_json(text)
+    form = document.get("format") if isinstance(document, dict) else None
+    if isinstance(form, str) and form.startswith("cwboost"):
+        raise ValueError(f"{name}: this is a {shorten(form)}; expected a table")
+    if isinstance(document, list) or (several and isinstance(document, dict)):
+        found = "a JSON array" if isinstance(document, list) else "one object on several lines"
+        raise ValueError(
+            f"{name}: {OBJECT_PER_LINE}, got {found}; pandas writes such lines with "
+            "to_json(orient='records', lines=True)"
+        )
+
+
+def _parse_json(text: str) -> Any:
+    """Return a JSON document; None if the text is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _json_object(line: str, where: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not JSON ({error})") from None
+        raise ValueError(f"{where}: not JSON ({error}); {OBJECT_PER_LINE}") from None
     if not isinstance(found, dict):
-        raise ValueError(f"{where}: expected a JSON object such as {{'x': 1}}, got {quote(line)}")
+        raise ValueError(f"{where}: {OBJECT_PER_LINE}, got {quote(line)}")
     for key, value in found.items():
         if isinstance(value, dict | list):
-            raise ValueError(f"{where}, {quote(key)}: expected a number, text, true, false or null")
+            raise ValueError(
+                f"{where}, {quote(key)}: expected a number, text, true, false or null, got "
+                f"{quote(value)}; write one JSON object per row, each on its own line"
+            )
     return found
 
 
@@ -317,8 +457,11 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
     import pyarrow
 
     try:
-        found = parquet.read_table(pyarrow.BufferReader(raw))
+        source = pyarrow.BufferReader(raw)
+        column_names(parquet.read_schema(source), name)
+        found = parquet.read_table(source)
     except (pyarrow.ArrowException, OSError) as error:
+        raise_system_error(error, name)
         raise ValueError(
             f"{name}: not a Parquet file, or damaged ({error_reason(error)})"
         ) from None
@@ -338,7 +481,9 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         with _file_errors(name):
             return inner[column]
 
-    table = Table(inner.names, inner.n_rows, ComputedColumns(convert))
+    table = Table(
+        inner.names, inner.n_rows, ComputedColumns(convert), where=lambda row: f"{row} of {name}"
+    )
     return FileTable(table, lambda column: found.column(column).combine_chunks())
 
 
@@ -414,10 +559,10 @@ def _parse_cells(cells: Cells) -> list[Any]:
     """Return the values of CSV cells: numbers and booleans, unless that loses digits (007)."""
     distinct = dict.fromkeys(cells)
     if not any(re.match(r"\s*[+-]?0\d", cell) for cell in distinct):
-        for parser in (_number, _boolean):
-            values = _parse_all(parser, distinct)
+        for parser in (parse_number, parse_boolean):
+            values = parse_all(parser, distinct)
             if values is not None:
-                plain = {c: _plain(c, v, parser is _boolean) for c, v in values.items()}
+                plain = {c: _plain(c, v, parser is parse_boolean) for c, v in values.items()}
                 return [plain[cell] for cell in cells]
     return [cell or None for cell in cells]
 
@@ -425,7 +570,7 @@ def _parse_cells(cells: Cells) -> list[Any]:
 def _plain(cell: str, value: float, boolean: bool) -> bool | int | float | None:
     if value != value:
         return None
-    return bool(value) if boolean else int(cell) if _is_whole(cell) else value
+    return bool(value) if boolean else int(cell) if is_whole(cell) else value
 
 
 def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:

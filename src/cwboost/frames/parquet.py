@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import accumulate, islice
+from fnmatch import fnmatch
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import check_name, replace_folder
 from cwboost._utils.checks import first_repeated
-from cwboost._utils.text import list_names, quote
+from cwboost._utils.text import quote, suggest_names
 from cwboost.progress import Progress
 
 from .chunks import Chunk, gather
@@ -87,6 +88,46 @@ def _find_at(place: Any) -> list[Path]:
     return files
 
 
+def would_find(place: str, files: Sequence[Path]) -> bool:
+    """Return whether `find_files` of a folder or a pattern would find one of some absolute paths.
+
+    They need not exist yet.
+
+    Examples
+    --------
+    >>> Path("rows").mkdir(exist_ok=True)
+    >>> would_find("rows", [Path.cwd() / "rows" / "new.parquet"])
+    True
+    """
+    path = Path(place)
+    if path.is_dir():
+        top = path.resolve()
+        inside = [file for file in files if file.suffix.lower() in ENDINGS]
+        inside = [file.relative_to(top) for file in inside if file.is_relative_to(top)]
+        return not all(map(_is_hidden, inside))
+    there = {file.resolve() for file in find_files(place)}
+    fixed = list(takewhile(lambda part: not glob.has_magic(part), path.absolute().parts))
+    pattern = (*Path(*fixed).resolve().parts, *path.absolute().parts[len(fixed) :])
+    return any(file in there or _fits(file.parts, pattern) for file in files)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Return whether the parts of a path fit those of a pattern; ** stands for any folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**" and _fits(parts, pattern[1:]):
+        return True
+    rest = pattern if pattern[0] == "**" else pattern[1:]
+    return bool(parts) and fnmatch(parts[0], pattern[0]) and _fits(parts[1:], rest)
+
+
+def rewritten_names(files: Sequence[Path]) -> list[Path]:
+    """Return the names that `rewrite` gives to files, relative to its folder."""
+    paths = [file.resolve() for file in files]
+    top = Path(os.path.commonpath([path.parent for path in paths]))
+    return [path.relative_to(top) for path in paths]
+
+
 def _is_hidden(path: Path) -> bool:
     """Return whether it is a writer's own file, such as _temporary or .part.crc."""
     return any(part.startswith(("_", ".")) for part in path.parts)
@@ -117,7 +158,7 @@ class ParquetFiles:
                 self._footers.append(opened.metadata)
             if schema is None:
                 schema = found
-                names = _column_names(found, file) if columns is None else list(columns)
+                names = column_names(found, file) if columns is None else list(columns)
             _check_schema(found, schema, [*names, *filtered], file, self.files[0])
             schema = _fill_types(schema, found)
         self.names, self.filters, self._schema = tuple(names), filters, schema
@@ -150,6 +191,7 @@ class ParquetFiles:
         except PermissionError:
             raise
         except Exception as error:  # pyarrow raises many types for damaged files
+            raise_system_error(error, file)
             raise ValueError(
                 f"{file}: not a Parquet file, or cut off or damaged ({error_reason(error)})"
             ) from None
@@ -194,6 +236,7 @@ class ParquetFiles:
                     continue
                 marks = self._matching_rows(group, expression, names)
             except pyarrow.ArrowException as error:
+                raise_system_error(error, self.files[group.file])
                 raise ValueError(
                     f"{self.place(group)}: filters: {quote(self.filters)} cannot be applied: "
                     f"{error_reason(error)}"
@@ -273,6 +316,7 @@ class ParquetFiles:
                 if batch.num_rows:
                     yield batch
         except (pyarrow.ArrowException, OSError) as error:
+            raise_system_error(error, self.files[group.file])
             for name in names if len(names) > 1 else ():  # find the damaged column
                 with self._open(self.files[group.file]) as again:
                     for _ in self._batches_of(again, [name], group):
@@ -349,13 +393,13 @@ def rewrite(
     import pyarrow
 
     parquet, done = pyarrow_parquet(), 0
-    top = Path(os.path.commonpath([file.resolve().parent for file in source.files]))
+    names = rewritten_names(source.files)
     writer: Any = None
     written, schema = -1, None  # the file that is being written, and its schema
     without_rows = set(range(len(source.files)))
 
     def path(number: int) -> Path:
-        file = temporary / source.files[number].resolve().relative_to(top)
+        file = temporary / names[number]
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
 
@@ -408,6 +452,15 @@ def _locate_errors(where: str) -> Iterator[None]:
         raise kind(f"{where}: {error}") from None
 
 
+def raise_system_error(error: BaseException, file: Path | str) -> None:
+    """Raise an OSError if the system failed, not the file: a thread could not be started."""
+    if "Failed to launch" in str(error):
+        raise OSError(
+            f"{file}: the system cannot start a thread to read the file ({error_reason(error)}); "
+            "raise the limit of processes or of memory, or end other processes"
+        ) from None
+
+
 def error_reason(error: BaseException) -> str:
     """Return the first sentence of an error of pyarrow."""
     return str(error).split(". ")[0].split("\n")[0].rstrip(".")
@@ -416,7 +469,7 @@ def error_reason(error: BaseException) -> str:
 # --- schemas --------------------------------------------------------------------------------------
 
 
-def _column_names(schema: Any, file: Path) -> list[str]:
+def column_names(schema: Any, file: Path | str) -> list[str]:
     """Return the names of the columns; raise if there are none, or a name is there twice."""
     names = list(schema.names)
     if not names:
@@ -451,8 +504,8 @@ def _check_schema(found: Any, known: Any, names: Sequence[str], file: Path, firs
     counts = Counter(found.names)
     for name in names:
         if name not in counts:
-            existing = list_names(map(quote, counts))
-            raise ValueError(f"{file}: column {quote(name)} is not in the file; it has {existing}")
+            near = suggest_names(name, counts)
+            raise ValueError(f"{file}: column {quote(name)} is not in the file; {near}")
         if counts[name] > 1:
             raise ValueError(
                 f"{file}: column {quote(name)} is in the file more than once; rename one of them"

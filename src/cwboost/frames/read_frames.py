@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,6 +15,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import first_repeated
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import count, quote
 
 from .cells import (
@@ -46,7 +46,8 @@ def read(table: Any) -> Table:
         return known
     if isinstance(table, np.ndarray) and table.ndim == 2 and not table.dtype.names:
         names = [f"x{j}" for j in range(table.shape[1])]
-        return Table(names, table.shape[0], _ArrayColumns(table))
+        plain = np.asarray(table) if isinstance(table, np.matrix) else table
+        return Table(names, table.shape[0], _ArrayColumns(plain))
     if isinstance(table, Mapping | list | tuple | np.ndarray):
         return _read_columns(table)
     try:
@@ -298,7 +299,7 @@ def read_chunk(values: Any, name: str) -> Chunk:
     series = nw.from_native(values, series_only=True, pass_through=True)
     dtype = series.dtype if isinstance(series, nw.Series) else None
     if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
-        codes, found = _code_text(series)
+        codes, found = _code_text(series, name)
         order = _declared_order(series)
         missing = [c for c, value in enumerate(found) if is_missing(value)]
         codes = np.where(np.isin(codes, missing), -1, codes) if missing else codes
@@ -342,7 +343,7 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
     if dtype.is_numeric():
         return Numbers(name, _floats(series))
     if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
-        return read_categories(*_code_text(series), name, _declared_order(series))
+        return read_categories(*_code_text(series, name), name, _declared_order(series))
     if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
         return read_array(_stamps(series), name)
     native = series.to_native()
@@ -376,6 +377,8 @@ def _stamps(series: nw.Series[Any]) -> NDArray[Any]:
 
 
 def _floats(series: nw.Series[Any]) -> Floats:
+    if isinstance(series.dtype, nw.Decimal) and not series.implementation.is_polars():
+        series = series.cast(nw.String)  # Arrow turns decimals into other floats than their text
     if not isinstance(series.dtype, nw.Float64):
         try:
             series = series.cast(nw.Float64)
@@ -385,8 +388,18 @@ def _floats(series: nw.Series[Any]) -> Floats:
     return as_floats(series.to_numpy())
 
 
-def _code_text(series: nw.Series[Any]) -> tuple[NDArray[Any], list[Any]]:
+def _code_text(series: nw.Series[Any], name: str) -> tuple[NDArray[Any], list[Any]]:
     """Return a code per row (-1 where missing), and the values by code."""
+    try:
+        return _codes(series)
+    except OverflowError:
+        raise ValueError(
+            f"column {quote(name)}: a category is a date out of the range of Python's dates; pass "
+            "the categories as text"
+        ) from None
+
+
+def _codes(series: nw.Series[Any]) -> tuple[NDArray[Any], list[Any]]:
     if len(series) < MANY_CELLS:
         return code_cells(series.to_list())
     native, library = series.to_native(), series.implementation

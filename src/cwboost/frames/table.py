@@ -7,7 +7,6 @@ Does not know how the cells of other libraries are read (see read_frames.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.text import list_names, quote
+from cwboost._utils.lazy import cached_property
+from cwboost._utils.text import quote, quote_names, suggest_names
 
 from .chunks import Chunk
 from .columns import Column, Numbers, concat
@@ -144,7 +144,7 @@ class Table:
     @property
     def shown(self) -> str:
         """The first ten names, for messages."""
-        return list_names(map(quote, self.names)) or "none"
+        return quote_names(self.names) or "none"
 
     def __getitem__(self, name: str) -> Column:
         return self.column(name, keep=True)
@@ -171,9 +171,11 @@ class Table:
         return column
 
     def check_name(self, name: str) -> None:
-        """Raise if the table does not have a column; the message says which columns it has."""
+        """Raise if the table does not have a column; the message says which columns it has, or
+        which of them resemble the name."""
         if name not in self._known:
-            raise ValueError(f"column {quote(name)} is not in the table; it has {self.shown}")
+            near = suggest_names(str(name), self.names)
+            raise ValueError(f"column {quote(name)} is not in the table; {near}")
 
     def check(self, column: Column, infinite: bool | None = None) -> None:
         """Raise if a column has infinite numbers; `infinite` says so if the caller knows."""
@@ -223,7 +225,8 @@ class Table:
         def compute(name: str) -> Column:
             if name not in other:
                 raise ValueError(
-                    f"column {quote(name)} is not in the {called}; it has {other.shown}"
+                    f"column {quote(name)} is not in the {called}; "
+                    f"{suggest_names(name, other.names)}"
                 )
             return concat(self[name], other[name])
 

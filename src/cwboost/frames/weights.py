@@ -47,9 +47,10 @@ class Observations(NamedTuple):
     @classmethod
     def of(cls, weights: RowWeights) -> Observations:
         simple = all_weigh_one(weights) or weights.dtype == np.bool_
-        whole = simple or bool(np.all(weights == np.round(weights)))
-        largest = float(weights.max(initial=0))
-        return cls(whole, float(weights.sum()), int(np.count_nonzero(weights)), largest)
+        total = float(weights.sum())
+        # Larger numbers are always whole, and their sum is not exact.
+        whole = simple or (total < 2**53 and bool(np.all(weights == np.round(weights))))
+        return cls(whole, total, int(np.count_nonzero(weights)), float(weights.max(initial=0)))
 
 
 def count_observations(parts: Sequence[Observations]) -> float:

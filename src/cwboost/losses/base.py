@@ -425,13 +425,19 @@ def _class_figures(rows: EvaluatedRows, loss_name: str) -> dict[str, float]:
     }
 
 
-def find_root(derivative: Callable[[float], float], guess: float, width: float) -> float:
-    """Return the root of an increasing function near a guess, NaN if none is found."""
+def find_root(
+    derivative: Callable[[float], float], guess: float, width: float, doublings: int = 60
+) -> float:
+    """Return the root of an increasing function near a guess, NaN if none is found.
+
+    `width` is the first distance to the guess that is tried.
+    """
     low, high = guess - width, guess + width
-    for _ in range(60):
+    for _ in range(doublings):
         if derivative(low) <= 0.0 <= derivative(high):
             # Halving the widest interval of floats takes 2,000 steps; brentq is rarely that slow.
-            return float(brentq(derivative, low, high, xtol=1e-12, rtol=1e-14, maxiter=10_000))
+            tolerance = max(1e-14 * width, 5e-324)
+            return float(brentq(derivative, low, high, xtol=tolerance, rtol=1e-14, maxiter=10_000))
         width *= 2.0
         low, high = guess - width, guess + width
     return float("nan")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.text import list_names, quote
+from cwboost._utils.text import quote, quote_names
 from cwboost.frames.columns import Column, Numbers
 
 MAX_CLASSES = 1000  # more distinct values are probably numbers
@@ -89,7 +89,7 @@ def check_number_of_classes(classes: tuple[Any, ...], loss: str, most: int) -> N
     if n <= most:
         return
     if most == 2:
-        shown = list_names(map(quote, classes))
+        shown = quote_names(classes)
         raise ValueError(
             f"y: the {loss} loss needs two classes, got {n} ({shown}); use loss='multinomial', or "
             "another loss if y is a number"

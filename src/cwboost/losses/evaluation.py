@@ -8,13 +8,13 @@ were read or how figures are shown (see explain/quality.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.lazy import cached_property
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import as_part
 

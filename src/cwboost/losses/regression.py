@@ -157,7 +157,9 @@ class Huber(Loss):
             # The last digits of a sum depend on the order of the rows.
             return -float(total) if abs(total) > ROUNDING * size else 0.0
 
-        return np.array([find_root(derivative, rows.quantile(0.5), delta)])
+        # Few residuals are within a tiny delta: there, many constants near the median are the best.
+        width = min(delta, rows.mean_deviation())
+        return np.array([find_root(derivative, rows.quantile(0.5), width, doublings=2_000)])
 
     def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
         return max(1.0, rows.mean_deviation() / self.delta)

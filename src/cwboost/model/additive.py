@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import check_threads
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read

@@ -28,6 +28,7 @@ from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import (
     as_real,
+    is_flag,
     is_number,
     is_one_of,
     is_whole,
@@ -229,7 +230,7 @@ def monotone(
     array([-1. ,  0.5,  0.5])
     """
     check_model(model, "monotone")
-    if not isinstance(increasing, bool | np.bool_):
+    if not is_flag(increasing):
         raise TypeError(f"monotone: increasing must be True or False, got {quote(increasing)}")
     found = _single(model, term)
     basis = found.plan.basis

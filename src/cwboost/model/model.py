@@ -155,7 +155,7 @@ class Model(AdditiveModel):
             quantile, calibrated by folds, wide where y varies much. "quantiles": the same models
             without calibration, which guarantee no coverage. "bags": for an average of bags,
             calibrated by the rows that each bag left out, without further fits.
-        folds : int or array of shape (n,), optional
+        folds : int, array of shape (n,), or name of a column, optional
             For "cv+" and "cqr": the number of folds (10), or the fold of every row.
         random_state : int or numpy Generator
         n_threads, progress

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Pieces
-from cwboost.terms.encoders import Encoder, level_number
+from cwboost.terms.encoders import Encoder, level_number, spell_levels
 
 from .model import Model
 from .records import ColumnFacts
@@ -73,6 +74,11 @@ class Axis:
     def level_numbers(self) -> Floats:
         """The levels of a numeric column as numbers."""
         return np.array([level_number(level) for level in self.levels])
+
+    @cached_property
+    def level_texts(self) -> list[list[str]]:
+        """The texts that stand for each level of a column of text."""
+        return spell_levels(self.levels)
 
     def bounds(self, piece: int) -> tuple[float, float]:
         """Return the lower and the upper end of an interval."""

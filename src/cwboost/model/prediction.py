@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import comb
 from typing import Any, NamedTuple
 
@@ -21,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.binning.number_statistics import ADVICE_PREDICT, numbers_of
 from cwboost.frames.columns import Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import Table
-from cwboost.terms.encoders import BOOLEANS
+from cwboost.terms.encoders import BOOLEANS, level_finder
 
 from .pieces import Axis, NoPiecesError, term_pieces
 from .records import ColumnFacts
@@ -425,19 +425,19 @@ def _units(axis: Axis, by_power: Floats) -> tuple[Floats, Floats]:
 def _pieces_of_levels(levels: tuple[str, ...], column: Labels) -> NDArray[np.int32]:
     """Return the piece of every code, the one of missing cells first."""
     n = len(levels)
-    position = {level: i for i, level in enumerate(levels)}
-    found = [n, *(position.get(level, n + 1) for level in column.levels)]
-    return np.array(found, dtype=np.int32)
+    found = map(level_finder(levels), column.levels)
+    return np.array([n, *(n + 1 if i is None else i for i in found)], dtype=np.int32)
 
 
 def _breaks_of_levels(levels: tuple[str, ...], boolean: bool) -> _core.Breaks:
     """Return intervals that hold one level each; all other intervals are unseen."""
     n = len(levels)
-    piece = {}
-    for i, level in enumerate(levels):
-        number = BOOLEANS.get(level) if boolean else _number(level)
-        if number is not None:
-            piece[number] = i
+    piece: dict[float, int] = {}
+    for number_of in (BOOLEANS.get,) if boolean else (_number, BOOLEANS.get):
+        for i, level in enumerate(levels):
+            number = number_of(level)
+            if number is not None:
+                piece.setdefault(number, i)
     inside = np.array(sorted(piece))
     breaks = np.unique(np.concatenate([inside, np.nextafter(inside, np.inf)]))
     breaks = breaks[np.isfinite(breaks)]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.text import count
 from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats, Unit
 
@@ -255,9 +256,9 @@ class Polish:
         terms of a column.
     reason : str
         Why the model was not polished.
-    repeated : int
+    repeated : int or None
         If the model was not polished: the number of iterations that were repeated on all rows,
-        validation rows included. The model is the result of these.
+        validation rows included. The model is the result of these. None if none were repeated.
     """
 
     weight: float
@@ -269,7 +270,7 @@ class Polish:
     dispersion: float
     factors: Mapping[str, Mapping[str, NDArray[np.float32]]]
     reason: str = ""
-    repeated: int = 0
+    repeated: int | None = None
 
     @classmethod
     def skipped(cls, reason: str, start: Floats) -> Polish:
@@ -280,8 +281,7 @@ class Polish:
     def words(self) -> str:
         """What polish did, in a sentence."""
         if not self.weight:
-            repeated = f"; {self.repeated} iterations repeated on all rows" if self.repeated else ""
-            return f"the terms were not refitted together: {self.reason}{repeated}"
+            return f"the terms were not refitted together: {self.reason}{self._repetition}"
         out = "the terms were refitted together on all rows"
         if self.weight < 1.0:
             out += f", weight {self.weight:.2f}; the boosted fit has the rest"
@@ -298,7 +298,15 @@ class Polish:
     @property
     def on_all_rows(self) -> bool:
         """Whether the model was fitted to all rows after boosting, in one way or the other."""
-        return self.weight > 0.0 or self.repeated > 0
+        return self.weight > 0.0 or self.repeated is not None
+
+    @property
+    def _repetition(self) -> str:
+        if self.repeated is None:
+            return ""
+        if self.repeated == 0:
+            return "; the constant was computed from all rows"
+        return f"; {count(self.repeated, 'iteration')} repeated on all rows"
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -307,8 +315,7 @@ class Polish:
 
     def __repr__(self) -> str:
         if not self.weight:
-            repeated = f"; {self.repeated} iterations on all rows" if self.repeated else ""
-            return f"<Polish: none, {self.reason}{repeated}>"
+            return f"<Polish: none, {self.reason}{self._repetition}>"
         return f"<Polish: weight {self.weight:.2g}, {sum(self.edf.values()):.1f} effective df>"
 
     def __reduce__(self) -> Any:  # mapping proxies cannot be pickled

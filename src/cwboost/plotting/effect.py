@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
+from cwboost._utils.checks import is_one_of
 from cwboost.binning.spread import Spread
 from cwboost.explain.bands import check_band
 from cwboost.explain.shapes import shape
@@ -150,7 +151,7 @@ class EffectDisplay(Display):
             parts=parts, sort=sort, max_levels=max_levels, labels=labels, target=target, n=n, ax=ax
         )
         rows, model = as_rows(model, table), as_model(model)
-        is_auto = isinstance(band, str) and band == "auto"
+        is_auto = is_one_of(band, ("auto",))
         kind_of_band = "pointwise" if is_auto else band
         if kind_of_band is None and level is not None:
             raise ValueError("level= is the level of a band; leave it out or set band=")

@@ -18,7 +18,7 @@ from .mpl import Figure
 from .registry import DEFAULT, find_display
 
 MAX_PIXELS = 2**27  # of a PNG; they take 4 bytes each
-LEAST_DPI = 10  # text cannot be drawn with fewer
+LEAST_DPI, MAX_DPI = 10, 10**6  # text cannot be drawn with fewer
 
 
 def plot(model: Any, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
@@ -100,8 +100,8 @@ def _ending(file: Any) -> str:
 
 def _check_pixels(figure: Figure, dpi: int, form: str) -> None:
     """Raise if dpi is not a resolution, or if a PNG would need gigabytes of memory."""
-    if not (is_number(dpi) and dpi >= LEAST_DPI):
-        raise ValueError(f"dpi: expected a number of at least {LEAST_DPI}, got {quote(dpi)}")
+    if not (is_number(dpi) and LEAST_DPI <= dpi <= MAX_DPI):
+        raise ValueError(f"dpi: expected a number from {LEAST_DPI} to {MAX_DPI}, got {quote(dpi)}")
     width, height = (round(dpi * inches) for inches in figure.get_size_inches())
     if form == "png" and width * height > MAX_PIXELS:
         most = int(dpi * (MAX_PIXELS / (width * height)) ** 0.5)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import check_flag, is_number, is_whole
+from cwboost._utils.checks import check_flag, is_flag, is_number, is_whole
 from cwboost._utils.cores import threads_for
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
@@ -128,6 +128,7 @@ def cv(
     bar = as_progress(progress)
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
     check_counts(n_iter, None, None, n_threads)
+    n_iter = int(n_iter)  # NumPy's small integers overflow
     check_polish(polish)
     for name, flag in {"keep_models": keep_models, "one_se": one_se}.items():
         check_flag(name, flag)
@@ -155,7 +156,7 @@ def cv(
         binned = checked.bin(threads)
     fits = FoldFits(binned, parts, optimizer, metrics, step, start, scale)
     try:
-        result, paths = fits.extend_to_best(int(n_iter), most, threads, bar)
+        result, paths = fits.extend_to_best(n_iter, most, threads, bar)
         m = result.best_iteration_1se if one_se else result.best_iteration
         models = [path.model.at(min(m, path.model.n_iter)) for path in paths]
         if polish:
@@ -171,8 +172,8 @@ def cv(
 
 def _max_iterations(extend: Any, n_iter: int) -> int:
     """Return the largest number of iterations to run."""
-    if isinstance(extend, bool | np.bool_):
-        return MAX_EXTENSION * int(n_iter) if extend else int(n_iter)
+    if is_flag(extend):
+        return MAX_EXTENSION * n_iter if extend else n_iter
     if not is_whole(extend) or extend < n_iter:
         raise ValueError(
             f"extend: expected True, False or a largest number of iterations >= n_iter = {n_iter}; "

@@ -19,7 +19,7 @@ from cwboost.fitting.options import check_counts
 from cwboost.fitting.polish.polish import polish_like
 from cwboost.fitting.repeat import check_again, pose_again
 from cwboost.frames.columns import Floats
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.path import StopReason
 from cwboost.model.path_checks import check_has_path
 from cwboost.progress import Progress, as_progress
@@ -169,10 +169,7 @@ def _removable(costs: Floats, threshold: float, method: str) -> NDArray[np.bool_
 
 
 def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any) -> None:
-    if not isinstance(model, Model):
-        raise TypeError(
-            f"deselect: expected a Model (estimator.model_ for an estimator), got {quote(model)}"
-        )
+    check_model(model, "deselect")
     check_has_path(model, "deselect")
     if not is_number(threshold) or not 0 <= threshold < 1:
         raise ValueError(f"threshold: expected a share from 0 to below 1, got {quote(threshold)}")

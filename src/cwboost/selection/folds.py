@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import check_whole, is_flag, is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_whole, has_items, is_flag, is_number, is_one_of, is_whole
 from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.aligned import aligned_column
@@ -126,6 +126,8 @@ class Folds:
                 f"Folds: n must be a whole number >= {least} for {quote(self.kind)}, got "
                 f"{quote(self.n)}"
             )
+        if self.kind in ("bootstrap", "subsampling"):  # others have at most one fold per row
+            check_whole("Folds: n", self.n, 1, MAX_REPEATS)
         check_whole("Folds: repeats", self.repeats, 1, MAX_REPEATS)
         if self.repeats > 1 and self.kind != "kfold":
             raise ValueError(
@@ -177,9 +179,9 @@ def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> li
         out = list(_draw_folds(folds, data, units, seed))
     elif hasattr(folds, "test_fold"):  # scikit-learn's PredefinedSplit lists all rows itself
         out = list(_from_pairs(folds.split(), data))
-    elif hasattr(folds, "split") and not isinstance(folds, str | bytes):
+    elif hasattr(folds, "split") and not isinstance(folds, str | bytes | bytearray):
         out = list(_from_splitter(folds, data, units))
-    elif isinstance(folds, Iterable) and not hasattr(folds, "shape") and not _is_text(folds):
+    elif has_items(folds) and not hasattr(folds, "shape"):
         out = list(_from_pairs(folds, data))
     elif len(getattr(folds, "shape", ())) == 2:
         out = list(_from_weights(np.asarray(folds), data))
@@ -240,19 +242,19 @@ def fold_validation_rows(
     return out
 
 
-def read_groups(groups: Any, data: FitData) -> Integers:
+def read_groups(groups: Any, data: FitData, argument: str = "groups") -> Integers:
     """(n,) group numbers of the rows that have a weight, in order of first appearance."""
     if not isinstance(groups, str):
-        groups = read_column(groups, "groups")
+        groups = read_column(groups, argument)
         n = data.n_given
         if len(groups) != n:
-            raise ValueError(f"groups has {len(groups)} rows, the table has {n}")
+            raise ValueError(f"{argument} has {len(groups)} rows, the table has {n}")
         if data.present is not None:
             groups = groups.take(data.present)
-    return group_numbers(groups, data.table)
+    return group_numbers(groups, data.table, argument)
 
 
-def group_numbers(groups: Any, table: Table) -> Integers:
+def group_numbers(groups: Any, table: Table, argument: str = "groups") -> Integers:
     """(n,) group numbers of a table's rows, in order of first appearance.
 
     Examples
@@ -261,10 +263,10 @@ def group_numbers(groups: Any, table: Table) -> Integers:
     >>> group_numbers("ward", read({"ward": ["b", "a", "b"]}))
     array([0, 1, 0])
     """
-    column = aligned_column(groups, "groups", table)
+    column = aligned_column(groups, argument, table)
     if column.missing.any():
         row = table.row(int(np.flatnonzero(column.missing)[0]))
-        raise ValueError(f"groups, row {row}: the value is missing; every row needs a group")
+        raise ValueError(f"{argument}, row {row}: the value is missing; every row needs one")
     values = column.codes if isinstance(column, Labels) else column.values
     _, first, codes = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[codes]
@@ -396,7 +398,7 @@ def _from_pairs(pairs: Iterable[Any], data: FitData) -> Iterator[Fold]:
     n = data.n_given
     for number, pair in enumerate(pairs):
         where = f"fold {number}"
-        if not isinstance(pair, tuple | list) or len(pair) != 2 or np.ndim(pair[0]) != 1:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
                 f"{where}: expected a pair (training, test) of row numbers or masks, got "
                 f"{quote(pair)}"
@@ -421,19 +423,20 @@ def _from_weights(weights: NDArray[Any], data: FitData) -> Iterator[Fold]:
         yield Fold(data.of_present(factors))
 
 
-def _row_counts(rows: Any, where: str, n: int) -> NDArray[Any]:
+def _row_counts(given: Any, where: str, n: int) -> NDArray[Any]:
     """(n,) how often each row occurs in a list of row numbers, or the mask itself."""
-    rows = np.asarray(rows)
-    if rows.dtype == bool:
-        if rows.shape != (n,):
-            raise ValueError(f"{where}: the mask has {rows.size} rows, the table has {n}")
-        return np.asarray(rows)
+    try:
+        rows: NDArray[Any] = np.asarray(given)
+    except (TypeError, ValueError):  # lists of different lengths
+        rows = np.array(None)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "biu"):
+        raise TypeError(f"{where}: expected row numbers or a mask, got {quote(given)}")
     if rows.size == 0:
         return np.zeros(n, bool)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise TypeError(
-            f"{where}: expected row numbers or a mask, got {rows.dtype} of shape {rows.shape}"
-        )
+    if rows.dtype == bool:
+        if len(rows) != n:
+            raise ValueError(f"{where}: the mask has {len(rows)} rows, the table has {n}")
+        return rows
     if rows.min() < 0 or rows.max() >= n:
         wrong = rows.min() if rows.min() < 0 else rows.max()
         raise ValueError(f"{where}: there is no row {wrong}; the rows are 0 to {n - 1}")
@@ -480,7 +483,3 @@ def _check_groups(fold: Fold, where: str, units: Integers, data: FitData) -> Non
             f"{where}: the group of row {row} is both trained on and tested on; these folds "
             "do not keep groups together"
         )
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | bytes)

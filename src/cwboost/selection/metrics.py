@@ -9,13 +9,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.checks import check_flag, is_one_of
 from cwboost._utils.fingerprint import describe_code, fingerprint
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData
 from cwboost.frames.columns import Floats
@@ -367,7 +369,9 @@ def register_metric(
         )
     if not callable(function):
         raise TypeError(f"register_metric: expected a function, got {quote(function)}")
-    if target not in (None, "numbers", "classes"):
+    check_flag("register_metric: greater_is_better", greater_is_better)
+    is_target = target is None or is_one_of(target, ("numbers", "classes"))
+    if not is_target:
         raise ValueError(
             f"register_metric: target must be 'numbers', 'classes' or None, got {quote(target)}"
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.text import count, quote
 from cwboost._utils.unknown_arguments import explain_unknown

@@ -77,6 +77,7 @@ def complete(
     >>> complete(100, q=6, pfer=0.5, assumption="r-concave").cutoff
     0.59
     """
+    _check_sizes(p, n_samples)
     check_bound(p, q, cutoff, pfer, assumption)
 
     def rate(q: int, cutoff: float) -> float:
@@ -123,6 +124,11 @@ def check_bound(
         raise ValueError(f"pfer: expected a number above 0, such as 1; got {quote(pfer)}")
 
 
+def _check_sizes(p: object, n_samples: object) -> None:
+    check_whole("p", p, 1, sys.maxsize)
+    check_whole("n_samples", n_samples, 1, sys.maxsize)
+
+
 def error_rate(
     p: int, q: int, cutoff: float, *, assumption: str = "unimodal", n_samples: int = 50
 ) -> float:
@@ -136,8 +142,7 @@ def error_rate(
     >>> [round(error_rate(100, 3, 0.6, assumption=a), 6) for a in ("none", "unimodal", "r-concave")]
     [0.45, 0.236842, 0.086912]
     """
-    check_whole("p", p, 1, sys.maxsize)
-    check_whole("n_samples", n_samples, 1, sys.maxsize)
+    _check_sizes(p, n_samples)
     check_bound(p, q, cutoff, None, assumption)
     return _error_rate(p, q, cutoff, assumption, n_samples)
 

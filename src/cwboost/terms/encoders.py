@@ -11,7 +11,9 @@ methods of `Encoder`; they never ask which encoder it is.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -33,6 +35,8 @@ from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Column, Floats, Labels, format_number
 
 BOOLEANS = {"True": 1.0, "False": 0.0}
+SPELLED_BOOLEANS = {"True": ("true", "TRUE", "1", "1.0"), "False": ("false", "FALSE", "0", "0.0")}
+SPELLED_NUMBER = re.compile(r"-?\d{1,300}(\.\d+)?(e[+-]\d{1,2})?")  # as repr does
 
 
 class Encoder(ABC):
@@ -257,14 +261,14 @@ class Levels(Encoder):
 
     def _codes_of(self, labels: Labels) -> Floats:
         """Return the code of each level of a column; the last one (also at -1) is for missing."""
-        position = {level: float(i) for i, level in enumerate(self.levels)}
-        return np.array([*(position.get(level, UNSEEN) for level in labels.levels), np.nan])
+        found = map(level_finder(self.levels), labels.levels)
+        return np.array([*(UNSEEN if i is None else float(i) for i in found), np.nan])
 
     def code_of(self, value: Any) -> float:
         if value is None:
             return float("nan")
-        text = level_text(value)
-        return float(self.levels.index(text)) if text in self.levels else UNSEEN
+        found = level_finder(self.levels)(level_text(value))
+        return UNSEEN if found is None else float(found)
 
     def codes(self) -> Floats:
         return np.array([*range(self.n_codes), np.nan, UNSEEN])
@@ -299,6 +303,58 @@ class Levels(Encoder):
 
     def problem(self) -> str | None:
         return None if len(set(self.levels)) == len(self.levels) else "expected different levels"
+
+
+def level_finder(levels: Sequence[str]) -> Callable[[str], int | None]:
+    """Return a function that gives the position of a text among the levels, None if it is not one.
+
+    Files and databases may spell a level differently: 1.0 is the level 1, and true and 1 are the
+    level True, unless these texts are levels themselves.
+
+    Examples
+    --------
+    >>> [level_finder(["1", "2"])(text) for text in ("1", "2.0", "02", "x")]
+    [0, 1, None, None]
+    """
+    position = {level: i for i, level in enumerate(levels)}
+
+    def find(text: str) -> int | None:
+        found = position.get(text)
+        if found is None:
+            found = next((position[t] for t in _usual_spellings(text) if t in position), None)
+        return found
+
+    return find
+
+
+def _usual_spellings(text: str) -> Iterator[str]:
+    """Yield how a model spells the level that a text may stand for."""
+    if SPELLED_NUMBER.fullmatch(text) and repr(number := float(text)) == text:
+        yield format_number(number)
+    yield from (level for level, others in SPELLED_BOOLEANS.items() if text in others)
+
+
+def spell_levels(levels: Sequence[str]) -> list[list[str]]:
+    """Return all texts that stand for each of the levels.
+
+    Examples
+    --------
+    >>> spell_levels(["a", "1", "2.5"])
+    [['a'], ['1', '1.0'], ['2.5']]
+    """
+    find = level_finder(levels)
+    return [
+        [level, *(text for text in _other_spellings(level) if find(text) == i)]
+        for i, level in enumerate(levels)
+    ]
+
+
+def _other_spellings(level: str) -> Sequence[str]:
+    if level in SPELLED_BOOLEANS:
+        return SPELLED_BOOLEANS[level]
+    if not SPELLED_NUMBER.fullmatch(level) or format_number(float(level)) != level:
+        return ()
+    return [text for text in [repr(float(level))] if text != level]
 
 
 def level_number(level: str) -> float:

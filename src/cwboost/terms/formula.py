@@ -18,10 +18,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
-from cwboost._utils.text import LONGEST_QUOTE, list_names, quote
+from cwboost._utils.text import quote, quote_names, similar_names
 from cwboost.binning.number_statistics import not_numbers
 from cwboost.binning.rules import Bins
 from cwboost.frames.columns import Labels
@@ -350,10 +349,10 @@ class _Parser:
 
 def _suggest(word: str, known: Sequence[str], label: str = "there are") -> str:
     """Return the known names that resemble a word, as a question; if there are none, all names."""
-    close = get_close_matches(word, known, 3) if len(word) <= LONGEST_QUOTE else []
+    close = similar_names(word, known)
     if close:
         shown = [
             quote(name) if re.fullmatch(r"[^\W\d][\w.]*", name) else f"`{name}`" for name in close
         ]
         return "did you mean " + " or ".join(shown) + "?"
-    return f"{label} {list_names(map(quote, known))}"
+    return f"{label} {quote_names(known)}"

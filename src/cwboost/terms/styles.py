@@ -5,12 +5,12 @@ Does not know how learners work (see `learners`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import has_items, is_one_of
 from cwboost._utils.text import quote
 from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.number_statistics import statistics_of
@@ -194,9 +194,7 @@ def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
     if learners is None:
         return [], style, False
     if not isinstance(learners, list | tuple):
-        single = isinstance(learners, np.ndarray) and learners.ndim == 0
-        several = isinstance(learners, Iterable) and not single
-        learners = list(learners) if several else [learners]
+        learners = list(learners) if has_items(learners) else [learners]
     given = [x for x in learners if x is not Ellipsis]
     return given, style, len(given) == len(learners)
 

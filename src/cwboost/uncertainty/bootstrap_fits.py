@@ -71,7 +71,10 @@ def with_bands(
     _check(n_boot, longer, n_threads)
     check_not_edited(model, "with_bands")
     if not all(fits_single_precision(term.beta) for term in model.terms.values()):
-        raise ValueError("with_bands: the effects exceed single precision; rescale y and fit again")
+        raise ValueError(
+            "with_bands: the effects are too large or too small for single precision; rescale y "
+            "and fit again"
+        )
     if model.polished and (longer is not None or nested):
         raise ValueError(
             "longer and nested apply to boosted models: the draws of a polished model are boosted "

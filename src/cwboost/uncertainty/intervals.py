@@ -38,6 +38,7 @@ from cwboost.model.model import Model
 from cwboost.model.path_checks import check_not_edited
 from cwboost.optimizers import Plain
 from cwboost.progress import as_progress
+from cwboost.selection.folds import read_groups
 
 Marks = NDArray[np.bool_]
 Kind = Literal["cv+", "split", "cqr", "quantiles", "bags"]
@@ -268,9 +269,9 @@ def _warn_if_infinite(found: Intervals) -> Intervals:
         n, least = found.calibration_weight, math.ceil(found.level / (1.0 - found.level) - 1e-9)
         highest = math.floor(1000 * n / (n + 1.0)) / 1000
         warn_user(
-            f"intervals: a level of {found.level:g} needs at least {least:,} rows for calibration, "
-            f"but {found.kind!r} has {n:g}, so the ends are infinite; pass more rows, or a level "
-            f"of at most {highest:g}"
+            f"intervals: a level of {found.level:.12g} needs at least {least:,} rows for "
+            f"calibration, but {found.kind!r} has {n:g}, so the ends are infinite; pass more rows, "
+            f"or a level of at most {highest:g}"
         )
     return found
 
@@ -312,24 +313,19 @@ def _training_rows(fits: IntervalFits, kind: Kind, folds: Any) -> list[Marks]:
     if kind == "split":
         return [~hold_out(CALIBRATION, data.weights, None, seed + 1, "intervals")]
     folds = N_FOLDS if folds is None else folds
-    if is_whole(folds):
-        if not 2 <= folds <= n:
+    if is_number(folds):
+        if not (is_whole(folds) and 2 <= folds <= n):
             raise ValueError(
-                f"folds: expected a number from 2 to the number of rows, {n}; got {folds}"
+                f"folds: expected a whole number from 2 to {n}, the number of rows, or the fold of "
+                f"each row; got {quote(folds)}"
             )
-        numbers = np.random.default_rng(seed).permutation(n) % folds
-        return [numbers != k for k in range(folds)]
-    labels = np.asarray(folds)
-    if labels.shape != (data.n_given,):
-        raise ValueError(
-            f"folds: expected a whole number, or the fold of each of {data.n_given} rows; got "
-            f"{'shape ' + str(labels.shape) if labels.ndim else quote(folds)}"
-        )
-    labels = data.of_present(labels)
-    found = np.unique(labels)
-    if len(found) < 2:
-        raise ValueError(f"folds: expected at least two, got {found.tolist()}")
-    return [labels != k for k in found]
+        numbers, n_folds = np.random.default_rng(seed).permutation(n) % folds, int(folds)
+    else:
+        numbers = read_groups(folds, data, "folds")
+        n_folds = int(numbers.max()) + 1
+        if n_folds < 2:
+            raise ValueError("folds: expected at least two different folds, got one")
+    return [numbers != k for k in range(n_folds)]
 
 
 def _calibrate_bags(fits: IntervalFits) -> CalibratedModels:

@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib import pyplot
 
-from fuzz.callables import QUICK, VALUES, Target, find_targets, valid_values
+from fuzz.callables import QUICK, VALUES, Target, find_targets, registries_kept, valid_values
 from fuzz.tables import Rng, pick
 from fuzz.values import odd_value, show
 from fuzz.verdict import call
@@ -27,9 +27,10 @@ def case(rng: Rng, tried: list[str]) -> None:
     tried.append(f"{target.name}({', '.join(f'{k}={show(v)}' for k, v in arguments.items())})")
     function = target.make(rng)
     try:
-        result = call(function, **arguments)
-        tried.append("use of the result")
-        target.use(result)
+        with registries_kept():
+            result = call(function, **arguments)
+            tried.append("use of the result")
+            target.use(result)
     finally:
         pyplot.close("all")
 

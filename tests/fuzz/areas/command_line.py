@@ -115,7 +115,8 @@ def check_files(code: Any, command: str, arguments: list[str], before: dict[Path
     if left:
         raise PropertyError("a command leaves no temporary files", f"{left} after {command}")
     if code == 0 and "-o" in arguments:
-        promised = arguments[arguments.index("-o") + 1]
+        last = len(arguments) - 1 - arguments[::-1].index("-o")  # of several, the last one counts
+        promised = arguments[last + 1]
         if promised != "-" and "-h" not in arguments and not Path(promised).exists():
             raise PropertyError("a command writes the file it promised", f"{command}: {promised}")
 

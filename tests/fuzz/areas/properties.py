@@ -1,8 +1,8 @@
 """Area `properties`: what must hold for every fit, on random tables with random settings.
 
 Each case fits a random, valid table and checks one property: contributions add up, row order,
-chunks, table libraries, threads, searches, iterations, files, SQL, ONNX, weights, the report.
-Numbers are compared up to rounding, except where the same bits are promised.
+chunks, table libraries, clusters, threads, searches, iterations, files, SQL, ONNX, weights, the
+report. Numbers are compared up to rounding, except where the same bits are promised.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dask.dataframe as dd
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -21,9 +22,11 @@ import polars as pl
 import pyarrow as pa
 
 import cwboost as cb
+import cwboost.dask
 from cwboost.export.onnx import onnx_inputs
 from cwboost.frames.columns import Floats
-from fuzz.tables import Columns, Rng, describe, pick, random_columns
+from fuzz.callables import client
+from fuzz.tables import Columns, Rng, describe, in_batches, pick, random_columns
 from fuzz.values import random_learners, random_loss, random_optimizer, random_y, show
 from fuzz.verdict import PropertyError, attempt
 
@@ -82,6 +85,8 @@ def make_problem(rng: Rng, tried: list[str]) -> Problem:
     if rng.uniform() < 0.3:
         options["bins"] = pick(rng, ["exact", 7])
     y = np.asarray(random_y(rng, n, loss_name))
+    if loss_name == "huber" and loss.delta < 1e-9 * np.abs(y).max():  # the last digits of y decide
+        options["loss"] = cb.Huber(1e-6 * float(np.abs(y).max()))
     tried.append(f"{n} rows of {describe(columns)}")
     tried.append(", ".join(f"{k}={show(v)}" for k, v in options.items()))
     return Problem(rng, columns, y, options, tried)
@@ -127,6 +132,15 @@ def same(what: str, found: Any, expected: Any, tolerance: float = 1e-7) -> None:
         raise PropertyError(what, f"they differ by {worst:.3g}, numbers are up to {size:.3g}")
 
 
+def same_model(what: str, found: cb.Model, expected: cb.Model, table: Any) -> None:
+    """Raise unless two models that may differ by rounding errors agree."""
+    # A fit that has gained all it can may go on for some rounding errors.
+    both = min(len(found.choices), len(expected.choices))
+    if found.choices[:both] != expected.choices[:both]:
+        raise PropertyError(what, "other choices")
+    same(what, score(found, table), score(expected, table), 1e-6)
+
+
 def score(model: cb.Model, table: Any) -> Floats:
     return model.predict(table, kind="score")
 
@@ -145,11 +159,7 @@ def row_order(what: str, p: Problem, model: cb.Model) -> None:
     moved = {k: v[order] for k, v in p.options.items() if isinstance(v, np.ndarray)}
     table = {name: column[order] for name, column in p.columns.items()}
     other = p.fit(table, p.y[order], **moved)
-    # A fit that has gained all it can may go on for some rounding errors.
-    both = min(len(other.choices), len(model.choices))
-    if other.choices[:both] != model.choices[:both]:
-        raise PropertyError(what, "other choices")
-    same(what, score(other, p.columns), score(model, p.columns), 1e-6)
+    same_model(what, other, model, p.columns)
 
 
 def single_rows(what: str, p: Problem, model: cb.Model) -> None:
@@ -173,11 +183,34 @@ def as_plain_table(rng: Rng, columns: Columns, tried: list[str]) -> Any:
         "pandas": lambda: pd.DataFrame(columns),
         "polars": lambda: pl.DataFrame(columns, nan_to_null=bool(rng.uniform() < 0.5)),
         "arrow": lambda: pa.table(columns),
-        "dataset": lambda: cb.Dataset.from_batches([pa.table(columns)]),
+        "dataset": lambda: cb.Dataset.from_batches(in_batches(rng, pa.table(columns))),
     }
     name = pick(rng, makers)
     tried.append(f"as {name}")
     return makers[name]()
+
+
+def cluster(what: str, p: Problem, model: cb.Model) -> None:
+    roles = {k: k for k in ("weights", "validation") if k in p.options}
+    beside = {"y": p.y} | {k: p.options[k] for k in roles}
+    table = dd.from_pandas(
+        pd.DataFrame(p.columns | beside), npartitions=int(p.rng.integers(1, 5)), sort=False
+    )
+    other = cwboost.dask.fit(client(), table, "y", **{**p.options, **roles})
+    same_model(what, other, model, p.columns)
+
+
+def units(what: str, p: Problem, model: cb.Model) -> None:
+    loss = p.options["loss"]
+    name = loss if isinstance(loss, str) else loss.name
+    has_unit = name in ("squared", "absolute", "quantile", "huber", "gamma", "tweedie")
+    if not has_unit or p.n < 60:  # few rows make systems that enlarge rounding errors
+        return
+    unit = 2.0 ** int(pick(p.rng, [-30, -3, 5, 40]))
+    if name == "huber":
+        loss = cb.Huber(unit * (1.0 if isinstance(loss, str) else loss.delta))
+    other = p.fit(y=unit * p.y, loss=loss)
+    same(what, other.predict(p.columns) / unit, model.predict(p.columns), 1e-6)
 
 
 def threads(what: str, p: Problem, model: cb.Model) -> None:
@@ -238,9 +271,9 @@ def repetition(what: str, p: Problem, model: cb.Model) -> None:
 
 
 def sql(what: str, p: Problem, model: cb.Model) -> None:
-    columns = {n: c for n, c in p.new_rows().items() if c.dtype.kind in "fbO"}
+    columns = p.new_rows()
     query = attempt(model.to_sql, dialect="sqlite", table="rows", kind="score", keep=["number"])
-    if query is None or len(columns) < len(p.columns) or len(query) > LONGEST_QUERY:
+    if query is None or len(query) > LONGEST_QUERY:
         return
     connection = sqlite3.connect(":memory:")
     names = ", ".join(f'"{name}"' for name in columns)
@@ -254,6 +287,9 @@ def sql(what: str, p: Problem, model: cb.Model) -> None:
 
 
 def _cells(column: Any) -> list[Any]:
+    if column.dtype.kind in "Mm":  # SQLite has dates as text, and durations as numbers of days
+        shown = str if column.dtype.kind == "M" else lambda v: v / np.timedelta64(1, "D")
+        return [None if np.isnat(v) else shown(v) for v in column]
     return [None if isinstance(v, float) and np.isnan(v) else v for v in column.tolist()]
 
 
@@ -304,6 +340,8 @@ PROPERTIES: dict[str, Callable[[str, Problem, cb.Model], None]] = {
     "the order of rows does not matter": row_order,
     "rows are predicted alike alone and together": single_rows,
     "the table library does not matter": library,
+    "rows on a cluster give the same model": cluster,
+    "the unit of y does not matter": units,
     "threads give the same bits": threads,
     "the certified search chooses what the full search chooses": searches,
     "at(m) equals a fit of m iterations": iterations,

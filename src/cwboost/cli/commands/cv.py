@@ -15,7 +15,10 @@ from cwboost.cli.arguments import (
     add_quiet,
     add_terms_and_roles,
     check_plot_name,
+    iterations,
     positive,
+    share,
+    threads,
     whole,
     whole_positive,
 )
@@ -62,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="kind of folds (default kfold); time: growing windows of the rows in order",
     )
     add("--repeats", type=whole_positive, default=1, metavar="N", help="repeat k-fold N times")
-    add("--fraction", type=positive, metavar="SHARE",
+    add("--fraction", type=share, metavar="SHARE",
         help="share of the rows that subsampling trains on (default 0.5)")  # fmt: skip
     add("--groups", metavar=COLUMN, help="rows with the same value stay in the same fold")
     add("--metric", metavar="NAME", nargs="+",
@@ -73,14 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default plain; hybrid uses a fifth of each fold's training rows for "
         "validation")  # fmt: skip
     add("--rate", type=positive, help=RATE)
-    add("--iterations", type=whole, default=200, metavar="N",
+    add("--iterations", type=iterations, default=200, metavar="N",
         help="default 200; more if the best iteration is among the last")  # fmt: skip
     add("--no-extension", action="store_true", help="never run more than --iterations")
     add("--polish", choices=list(POLISH), default="none",
         help="also refit the terms of every fold together, and print what that gains (default "
         "none; auto: unless it takes longer than boosting)")  # fmt: skip
     add("--seed", type=whole, default=0, help="seed for the folds (default 0)")
-    add("--threads", type=whole_positive, help=THREADS)
+    add("--threads", type=threads, help=THREADS)
     add_quiet(parser)
 
 
@@ -89,6 +92,7 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
     check_target(args)
     if args.plot is not None:
         check_plot_name(args, "--plot", args.plot)
+        check_output(args.plot, table=False)
     if args.output is not None:
         check_output(args.output)
     folds = _make_folds(args)
@@ -138,7 +142,7 @@ def _make_folds(args: argparse.Namespace) -> Folds:
     try:
         return Folds(args.kind, args.folds, args.repeats, args.fraction)
     except ValueError as error:
-        return args.parser.error(str(error).replace("Folds: n must", "--folds must"))  # type: ignore[no-any-return]
+        return args.parser.error(str(error).replace("Folds: n", "--folds").replace("Folds: ", "--"))  # type: ignore[no-any-return]
 
 
 def _make_optimizer(args: argparse.Namespace) -> Optimizer:

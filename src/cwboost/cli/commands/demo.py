@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import open_text, replace_file
-from cwboost.cli.arguments import whole
+from cwboost.cli.arguments import iterations
 from cwboost.cli.command import Command
 from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_text import curve_lines
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `cwboost demo`."""
     parser.add_argument("--output", type=Path, default=Path("cwboost-demo"),
                         help="folder to write (default cwboost-demo)")  # fmt: skip
-    parser.add_argument("--iterations", type=whole, default=1000, metavar="N",
+    parser.add_argument("--iterations", type=iterations, default=1000, metavar="N",
                         help="most iterations (default 1000)")  # fmt: skip
 
 

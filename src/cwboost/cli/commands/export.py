@@ -14,7 +14,10 @@ from cwboost.export.sql_text import DIALECTS
 from cwboost.frames.files import check_output
 from cwboost.progress import Progress
 
-OPTIONS = ("dialect", "table", "keep", "kind", "offset", "exposure")
+# The options of the formats, and the names of their arguments. "table" is a file in other commands.
+OPTIONS = {"table": "sql_table"} | {
+    name: name for name in ("dialect", "keep", "kind", "offset", "exposure")
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,13 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--to", metavar="FILE", required=True, help="the file or folder to write")
     parser.add_argument("--dialect", choices=list(DIALECTS), help="SQL dialect (default duckdb)")
-    parser.add_argument("--table", metavar="NAME",
+    parser.add_argument("--table", dest="sql_table", type=_table_name, metavar="NAME",
                         help="SQL: the name of the table (default table)")  # fmt: skip
     parser.add_argument("--keep", metavar=COLUMN, nargs="+", action="extend",
                         help="SQL: columns of the table that come first in the result")  # fmt: skip
     parser.add_argument("--kind", choices=["response", "score"],
                         help="SQL, ONNX: what is computed (default response)")  # fmt: skip
     add_offset_and_exposure(parser)
+
+
+def _table_name(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("expected the name of a table in the database, got ''")
+    return text
 
 
 def run(args: argparse.Namespace, progress: Progress) -> int:
@@ -39,7 +48,8 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         args.parser.error(f"--to {args.to}: expected {list_endings()}")
     assert name is not None
     export = EXPORTS[name]
-    given = {key: getattr(args, key) for key in OPTIONS if getattr(args, key) is not None}
+    values = {option: getattr(args, name) for option, name in OPTIONS.items()}
+    given = {option: value for option, value in values.items() if value is not None}
     for option in given:
         if option not in export.options:
             takes = [known for known in EXPORTS.values() if option in known.options]

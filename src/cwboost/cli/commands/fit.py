@@ -18,8 +18,12 @@ from cwboost.cli.arguments import (
     THREADS,
     add_quiet,
     add_terms_and_roles,
+    iterations,
     positive,
+    share,
+    threads,
     whole,
+    whole_between,
     whole_positive,
 )
 from cwboost.cli.command import Command
@@ -30,6 +34,8 @@ from cwboost.cli.fit_request import (
     read_fit_request,
 )
 from cwboost.cli.model_text import model_summary
+from cwboost.cli.written_files import describe_resumption
+from cwboost.fitting.bags import MAX_BAGS
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.interactions import RULES
 from cwboost.frames.aligned import read_weights
@@ -58,10 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--optimizer", choices=optimizer_names(),
         help="default auto: plain with rate 0.5, 0.1 without validation rows")  # fmt: skip
     add("--rate", type=positive, help=RATE)
-    add("--iterations", type=whole, metavar="N",
+    add("--iterations", type=iterations, metavar="N",
         help="at most N; default 10,000 with validation rows, else 200 or what cross-validation "
         "chooses")  # fmt: skip
-    add("--validation", metavar="ROWS", default="auto",
+    add("--validation", type=_validation, metavar="ROWS", default="auto",
         help="validation rows, which find the best iteration: a share such as 0.2, a column that "
         "marks them, last (the last fifth) or none; default: a random fifth if there are at least "
         "1,000 rows")  # fmt: skip
@@ -72,11 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="refit the chosen terms together after boosting, on all rows (default auto: unless it "
         "takes longer than boosting); repeat: repeat the iterations on all rows "
         "instead")  # fmt: skip
-    add("--bags", type=whole_positive, metavar="K",
+    add("--bags", type=whole_between(2, MAX_BAGS), metavar="K",
         help="average K fits, each without a share of the rows (that of --validation, or "
         "0.2)")  # fmt: skip
     add("--seed", type=whole, default=0, help="seed for the validation rows (default 0)")
-    add("--threads", type=whole_positive, help=THREADS)
+    add("--threads", type=threads, help=THREADS)
     add("--time-limit", type=positive, metavar="SECONDS", help="stop after this time")
     add("--checkpoint", metavar="FILE",
         help="save the state of the fit here; the same command resumes it")  # fmt: skip
@@ -85,6 +91,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="write one JSON object per line to standard error")  # fmt: skip
     group.add_argument("--log-every", type=whole_positive, default=10, metavar="K",
                        help="log every K iterations (default 10)")  # fmt: skip
+
+
+def _validation(text: str) -> str:
+    """Return a share, a keyword or a column, as text; a number must be a share."""
+    if _is_split(text) and text not in SPLITS:
+        share(text)
+    return text
 
 
 def run(args: argparse.Namespace, progress: Progress) -> int:
@@ -106,7 +119,7 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
     rows = table.select(list(dict.fromkeys([*request.features, *fixed])))
     estimator.progress = progress
     try:
-        y = _target_values(table[args.target], args.target, estimator)
+        y = _target_values(table, args.target, estimator)
         mask = None if mask_column is None else _read_mask(table[mask_column])
         estimator.fit(rows, y, weights, validation=mask, checkpoint=args.checkpoint)
         model, interrupted = estimator.model_, ""
@@ -216,12 +229,14 @@ def _read_pair(args: argparse.Namespace, text: str, table: Table) -> tuple[str, 
     return known[0]
 
 
-def _target_values(column: Column, name: str, estimator: Any) -> Any:
+def _target_values(table: Table, name: str, estimator: Any) -> Any:
     """Return the target's values: numbers, or the labels of the classes."""
     from sklearn.base import is_classifier
 
+    column = table[name]
     if column.missing.any():
-        row, n = int(np.flatnonzero(column.missing)[0]), int(column.missing.sum())
+        row = table.row(int(np.flatnonzero(column.missing)[0]))
+        n = int(column.missing.sum())
         raise ValueError(
             f"target {quote(name)}, row {row}: the value is missing (in {count(n, 'row')} in all); "
             "remove the rows without a value"
@@ -239,17 +254,11 @@ def _finish(
     `interrupted` says where Ctrl-C ended the fit, if it did. Ctrl-C that comes later waits until
     the model is written.
     """
-    try:
-        if args.output is not None:
-            with interrupt_delayed(), write_output(args.output) as temporary:
-                model.save(temporary)
-        progress.close()
-        return _say_what_was_done(args, model, progress, seconds, interrupted)
-    except KeyboardInterrupt:
-        if args.output is None:
-            raise
-        progress.say("error", f"interrupted; the model is in {args.output}")
-        return INTERRUPTED
+    if args.output is not None:
+        with interrupt_delayed(), write_output(args.output) as temporary:
+            model.save(temporary)
+    progress.close()
+    return _say_what_was_done(args, model, progress, seconds, interrupted)
 
 
 def _say_what_was_done(
@@ -272,8 +281,7 @@ def _say_what_was_done(
 
 def _interrupted_message(args: argparse.Namespace, interrupted: str) -> str:
     where = "" if args.output is None else f"; the model so far is in {args.output}"
-    where += "" if args.checkpoint is None else f"; the same command resumes from {args.checkpoint}"
-    return f"{interrupted}{where}"
+    return f"{interrupted}{where}{describe_resumption(args)}"
 
 
 def _log_facts(args: argparse.Namespace, model: Model, seconds: float) -> dict[str, Any]:

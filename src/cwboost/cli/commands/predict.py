@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Container
 from typing import Any
 
-from cwboost._utils.atomic_files import STANDARD
+from cwboost._utils.atomic_files import STANDARD, check_folder, names_folder
 from cwboost._utils.text import quote
-from cwboost.cli.arguments import COLUMN, add_model_and_table
+from cwboost.cli.arguments import COLUMN, add_model_and_table, check_outside
 from cwboost.cli.command import Command
 from cwboost.cli.exit_codes import SUCCESS
-from cwboost.cli.model_input import read_model, read_model_and_rows
+from cwboost.cli.model_input import check_dates, read_model, read_model_and_rows
 from cwboost.cli.predictions import name_predictions, predict_columns
 from cwboost.frames.files import check_output, is_folder, is_table_file, write_table
 from cwboost.frames.parquet import ParquetFiles, rewrite
@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, progress: Progress) -> int:
     """Predict, write the predictions and return the exit code."""
-    if is_folder(args.table) and not is_table_file(args.output):
+    to_folder = names_folder(args.output) or not is_table_file(args.output)
+    if is_folder(args.table) and to_folder:
         return _predict_folder(args, progress)
     check_output(args.output)
     model, rows, fixed = read_model_and_rows(args)
@@ -65,6 +66,8 @@ def _check_kept(name: str, kept: Container[str]) -> None:
 
 def _predict_folder(args: argparse.Namespace, progress: Progress) -> int:
     """Predict a folder of Parquet files, batch by batch, into another folder."""
+    check_folder(args.output)
+    check_outside(f"-o {args.output}", args.table, args.output, folder=True)
     model = read_model(args.model)
     fixed = {"offset": args.offset, "exposure": args.exposure}
     by_name = [*fixed.values(), model.settings.offset, model.settings.exposure]
@@ -73,7 +76,9 @@ def _predict_folder(args: argparse.Namespace, progress: Progress) -> int:
     found = Findings()  # of all batches
 
     def predict_batch(table: Table) -> dict[str, Any]:
-        predictions = predict_rows(model, read(table), args.kind, **fixed)
+        rows = read(table)
+        check_dates(model, rows, args.table)
+        predictions = predict_rows(model, rows, args.kind, **fixed)
         found.add(predictions.found)
         out = name_predictions(model, predictions.values, args.kind)
         for name in out:

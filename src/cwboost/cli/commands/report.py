@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 
 from cwboost._utils.atomic_files import write_output
-from cwboost.cli.arguments import COLUMN, MODEL, TABLE, add_offset_and_exposure, whole
+from cwboost.cli.arguments import COLUMN, MODEL, TABLE, add_offset_and_exposure, whole_between
 from cwboost.cli.command import Command
 from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model, read_model_and_rows
 from cwboost.frames.files import check_output
 from cwboost.progress import Progress
+from cwboost.report.page import MAX_ROWS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", metavar=COLUMN,
                         help="the row weights in TABLE, if not the column of the fit")  # fmt: skip
     add_offset_and_exposure(parser)
-    parser.add_argument("--rows", type=whole, default=0, metavar="N",
+    parser.add_argument("--rows", type=whole_between(0, MAX_ROWS), default=0, metavar="N",
                         help="include the first N rows of TABLE, to choose from in the page; "
                         "everything else in it is aggregated (default 0)")  # fmt: skip
     parser.add_argument("--title", help="title of the page")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cwboost._utils.text import format_table
-from cwboost.cli.arguments import MODEL, whole_positive
+from cwboost.cli.arguments import MODEL, whole_between
 from cwboost.cli.command import Command
 from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model
@@ -14,6 +14,7 @@ from cwboost.frames.files import check_output, write_table
 from cwboost.progress import Progress
 
 POINTS = 20  # printed points of a curve, about
+MAX_POINTS = 1_000_000  # their text takes about 150 MB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--term", metavar="NAME",
                         help="a term, or a column (the sum of its terms)")  # fmt: skip
-    parser.add_argument("--points", type=whole_positive, default=POINTS, metavar="N",
+    parser.add_argument("--points", type=whole_between(1, MAX_POINTS), default=POINTS, metavar="N",
                         help=f"number of points of a curve (default {POINTS})")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE",
                         help="write the whole effect to a file instead")  # fmt: skip

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from cwboost._utils.atomic_files import write_output
+from cwboost._utils.text import count
 from cwboost.cli.arguments import (
     COLUMN,
     PLOT_ENDINGS,
@@ -15,7 +16,9 @@ from cwboost.cli.arguments import (
     add_terms_and_roles,
     check_plot_name,
     positive,
+    threads,
     whole,
+    whole_between,
     whole_positive,
 )
 from cwboost.cli.command import Command
@@ -27,10 +30,11 @@ from cwboost.cli.fit_request import (
     needed_columns,
     read_fit_request,
 )
+from cwboost.cli.written_files import describe_resumption
 from cwboost.frames.files import check_output, write_table
 from cwboost.progress import Progress
 from cwboost.selection.metrics import METRICS
-from cwboost.selection.tuning.schedules import Hyperband
+from cwboost.selection.tuning.schedules import MAX_ITERATIONS, Hyperband
 from cwboost.selection.tuning.tune import Tuning, TuningInterrupted, tune
 
 
@@ -45,21 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plot", metavar="FILE", help=f"draw the trials: {', '.join(PLOT_ENDINGS)}")
     add_terms_and_roles(parser)
     add = parser.add_argument_group("how it is chosen").add_argument
+    budget = whole_between(1, MAX_ITERATIONS)
     add("--folds", type=whole_positive, default=3, metavar="N",
         help="number of folds (default 3)")  # fmt: skip
     add("--groups", metavar=COLUMN, help="rows with the same value stay in the same fold")
     add("--metric", metavar="NAME",
         help=f"metric that decides (default risk): {', '.join(METRICS)}, or a scorer of "
         "scikit-learn")  # fmt: skip
-    add("--least", type=whole_positive, default=39, metavar="N",
+    add("--least", type=budget, default=39, metavar="N",
         help="iterations of the first rung (default 39)")  # fmt: skip
-    add("--most", type=whole_positive, default=5000, metavar="N",
+    add("--most", type=budget, default=5000, metavar="N",
         help="iterations of the last rung (default 5000)")  # fmt: skip
     add("--factor", type=positive, default=2.0,
         help="each rung keeps 1/FACTOR of the configurations and gives them FACTOR times the "
         "iterations (default 2)")  # fmt: skip
     add("--seed", type=whole, default=0, help="seed for folds and configurations (default 0)")
-    add("--threads", type=whole_positive, help=THREADS)
+    add("--threads", type=threads, help=THREADS)
     add_quiet(parser)
 
 
@@ -68,7 +73,8 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
     check_target(args)
     if args.plot is not None:
         check_plot_name(args, "--plot", args.plot)
-    for file, is_table in ((args.output, False), (args.plot, False), (args.trials, True)):
+    files = ((args.output, False), (args.plot, False), (args.file, False), (args.trials, True))
+    for file, is_table in files:
         if file is not None:
             check_output(file, table=is_table)
     interrupted = False
@@ -76,8 +82,8 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         tuning = _run_trials(args, progress)
     except TuningInterrupted as stop:
         interrupted, tuning = True, stop.tuning
-        again = "" if args.file is None else f"; the same command resumes from {args.file}"
-        progress.say("error", f"interrupted after {len(tuning.trials)} trials{again}")
+        done = count(len(tuning.trials), "trial")
+        progress.say("error", f"interrupted after {done}{describe_resumption(args)}")
     if args.trials is not None and tuning.trials:
         write_table(args.trials, tuning.table())
     if args.plot is not None and tuning.trials:
@@ -102,12 +108,12 @@ def _run_trials(args: argparse.Namespace, progress: Progress) -> Tuning:
         args.parser.error(str(error).replace("Hyperband: ", "--"))
     request = read_fit_request(args, progress, [] if args.groups is None else [args.groups])
     table = request.table
+    classes = is_classification(args, table, progress)
     return tune(
         needed_columns(args, request),
         args.target,
         learners=(args.terms or "auto") if request.learners is None else request.learners,
-        loss=args.loss
-        or default_loss(table[args.target], is_classification(args, table, progress)),
+        loss=args.loss or default_loss(table[args.target], classes),
         folds=args.folds,
         metric=args.metric,
         schedule=schedule,

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.lapack import dpotri, dtrtri
 
+from cwboost._utils.lazy import cached_property
 from cwboost.frames.columns import Floats
 
 # Relative sizes of what is added to the diagonal, one after another. What the layout neglects can
@@ -29,12 +29,14 @@ HELD = 1e3  # penalty of a coordinate, as a multiple of its G, that makes it ind
 
 
 class SingularError(ValueError):
-    """A matrix cannot be factorised."""
+    """The terms cannot be refitted together."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the terms are too nearly collinear, a weight is very large, or the loss is not curved"
-        )
+    def __init__(
+        self,
+        reason: str = "the terms are too nearly collinear, a weight is very large, or the loss is "
+        "not curved",
+    ) -> None:
+        super().__init__(reason)
 
 
 @dataclass(frozen=True, eq=False)

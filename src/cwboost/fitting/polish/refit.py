@@ -69,10 +69,14 @@ class Smoothing:
         self._last = np.zeros(len(ranks))  # last change of the logarithm
         self._speed = np.ones(len(ranks))
 
-    def begin(self, u: Floats, phi: float) -> None:
-        """Start with what the coordinates of the boosted model suggest, unless values are known."""
+    def begin(self, u: Floats, phi: float, unit: float) -> None:
+        """Start with what the coordinates of the boosted model suggest, unless values are known.
+
+        `unit` is the unit of the second derivatives.
+        """
         if len(self.values):
             return
+        self.typical *= unit
         ranks = np.array([min(p.rank, FIRST_DF) for p in self.penalties])
         both = zip(self.penalties, self.places, strict=True)
         sizes = np.array([p.size @ u[place] ** 2 for p, place in both])
@@ -148,7 +152,9 @@ def refit(
                 gram = rows.gram(constant, total)
                 n_grams += 1
         curvature, unit = total / rows.weight, rows.weight / n_rows
-        smoothing.begin(rows.u, dispersion(loss, squares / total, n_rows, 0.0) * unit)
+        first_phi = dispersion(loss, squares / total, n_rows, 0.0) * unit
+        # Second derivatives follow the unit of y; probabilities of classes do not have one.
+        smoothing.begin(rows.u, first_phi, 1.0 if loss.target == "classes" else curvature)
         right = gradient - constant * (residual_sum / total) - curvature * rows.tails(rows.u)
         at_last_step, last = edf, np.inf
         for _ in range(MAX_UPDATES):
@@ -213,4 +219,7 @@ def _move(
 
 def dispersion(loss: Loss, ratio: float, n_rows: float, edf: float) -> float:
     """Return the dispersion: sum(w r^2) / sum(w h), corrected for the df, as the loss allows it."""
-    return loss.dispersion_of(ratio * n_rows / max(n_rows - edf - 1.0, 1.0))
+    found = loss.dispersion_of(ratio * n_rows / max(n_rows - edf - 1.0, 1.0))
+    if not found > 0.0:
+        raise SingularError("the residuals are zero")
+    return found

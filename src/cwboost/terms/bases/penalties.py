@@ -60,6 +60,8 @@ def tail_weights(shares: Floats) -> Floats:
     array([ 0.,  0.,  0., 290.])
     """
     total = shares.sum()  # some rows may be missing
+    if total == 0.0:  # all are, as happens in folds
+        return np.zeros(len(shares) - 1)
     pairs = np.maximum((shares[1:] + shares[:-1]) / (2.0 * total), 1e-300)
     weights = FLATTENING * (THIN / (len(shares) * pairs) - 1.0)
     below = shares[:-1].cumsum() / total

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import factorial
 from typing import ClassVar, Literal
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
 from cwboost import _core
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.memory import ArrayPool
 from cwboost.frames.columns import Floats
 

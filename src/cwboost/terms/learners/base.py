@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 from cwboost._utils.checks import is_number, is_one_of, simplify_fields
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.summary import ColumnSummary
@@ -146,7 +146,7 @@ class Learner:
     @property
     def shown(self) -> str:
         """The learner as messages show it: Spline('age')."""
-        return f"{type(self).__name__}({', '.join(map(repr, self.columns))})"
+        return f"{type(self).__name__}({', '.join(map(quote, self.columns))})"
 
     @property
     def is_main_effect(self) -> bool:

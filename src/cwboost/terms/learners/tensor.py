@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
+from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import ColumnSummary
