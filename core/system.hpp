@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -56,6 +57,7 @@ struct System {
 struct Spectrum {
   Vec a;
   Vec constant;
+  Vec lower;  // (n, n) Cholesky factor of A + tau P
   Real tau = 0.0;
   Real fixed = 0.0;           // h of the coefficient with a ridge of its own
   Real fixed_constant = 0.0;  // its share of the constant function
@@ -81,7 +83,8 @@ struct Spectrum {
 
 namespace dense {
 
-// All inner loops run along rows and none carries a sum, so that compilers vectorise them.
+// Inner loops run along rows. Those that every system needs carry no sum, so that compilers
+// vectorise them.
 
 inline void transpose(Out m, Size d) {
   for (Size i = 0; i < d; ++i)
@@ -93,10 +96,11 @@ CWBOOST_INLINE void subtract(Real* y, Real f, const Real* x, Size n) {
   for (Size i = 0; i < n; ++i) y[i] -= f * x[i];
 }
 
-// Replaces m by its lower Cholesky factor. Returns false if m is not safely positive definite.
-CWBOOST_KERNEL inline bool cholesky(Out m, Size d) {
+// Replaces m by its lower Cholesky factor. Returns false if m is not safely positive definite: a
+// pivot is at most a share `safe` of its diagonal entry.
+CWBOOST_KERNEL inline bool cholesky(Out m, Size d, Real safe) {
   Vec least(d);
-  for (Size k = 0; k < d; ++k) least[k] = 1e-14 * m[k * d + k];
+  for (Size k = 0; k < d; ++k) least[k] = safe * m[k * d + k];
   for (Size k = 0; k < d; ++k) {  // row k of the upper factor
     Real* const row = &m[k * d];
     if (!(row[k] > least[k] && std::isfinite(row[k]))) return false;
@@ -130,6 +134,29 @@ CWBOOST_KERNEL inline void reduce(In l, Size d, Out c) {
   }
   for (Size i = 0; i < d; ++i)
     for (Size j = 0; j < i; ++j) c[i * d + j] = c[j * d + i] = 0.5 * (c[i * d + j] + c[j * d + i]);
+}
+
+// Returns an orthonormal basis (rank, d) of the range of a symmetric matrix of this rank, by a
+// Cholesky decomposition with pivots. Overwrites c.
+CWBOOST_KERNEL inline Vec range_of(Out c, Size d, Size rank) {
+  Vec rows(rank * d);
+  for (Size k = 0; k < rank; ++k) {
+    Real* const row = &rows[k * d];
+    Size pivot = 0;
+    for (Size i = 1; i < d; ++i)
+      if (c[i * d + i] > c[pivot * d + pivot]) pivot = i;
+    std::copy_n(&c[pivot * d], d, row);
+    const Real largest = row[pivot];
+    for (Size i = 0; i < d; ++i) subtract(&c[i * d], row[i] / largest, row, d);
+    for (int pass = 0; pass < 2; ++pass)  // twice: rounding errors of the first pass
+      for (Size j = 0; j < k; ++j) {
+        const Real* const other = &rows[j * d];
+        subtract(row, std::inner_product(row, row + d, other, 0.0), other, d);
+      }
+    const Real norm = std::sqrt(std::inner_product(row, row + d, row, 0.0));
+    for (Size i = 0; i < d; ++i) row[i] /= norm;
+  }
+  return rows;
 }
 
 // Reduces c to tridiagonal form (diagonal, off_diagonal) by Householder reflections, which are also
@@ -218,6 +245,9 @@ inline bool diagonalize(Out diagonal, Out off_diagonal, Out z) {
 
 constexpr Real no_data = 1e-10;      // smaller eigenvalues belong to directions without data
 constexpr Real singular_rho = 1e-8;  // used instead of 0 if A is singular
+constexpr Real small_rho = 1e-2;     // below it, directions without data are held at zero
+constexpr Real determined = 1e-11;   // pivots of A + tau P if data or penalty determine all
+constexpr Real solvable = 1e-14;     // pivots of A + lambda P
 
 // Computes the spectrum of A and P for weights that sum to one. Returns false if this fails.
 inline bool find_spectrum(In gram, In penalty, In mean, Size null_dim, Spectrum& out) {
@@ -228,12 +258,12 @@ inline bool find_spectrum(In gram, In penalty, In mean, Size null_dim, Spectrum&
     trace_p += penalty[i * d + i];
   }
   out.tau = trace_p > 0.0 ? trace_a / trace_p : 0.0;
-  Vec both(d * d), c(gram.begin(), gram.end()), off_diagonal(d, 0.0), z(mean.begin(), mean.end()),
-      a(d);
-  for (Size i = 0; i < d * d; ++i) both[i] = gram[i] + out.tau * penalty[i];
-  if (!dense::cholesky(both, d)) return false;
-  dense::reduce(both, d, c);
-  dense::solve_lower(both, d, z);
+  Vec c(gram.begin(), gram.end()), off_diagonal(d, 0.0), z(mean.begin(), mean.end()), a(d);
+  out.lower.resize(d * d);
+  for (Size i = 0; i < d * d; ++i) out.lower[i] = gram[i] + out.tau * penalty[i];
+  if (!dense::cholesky(out.lower, d, determined)) return false;
+  dense::reduce(out.lower, d, c);
+  dense::solve_lower(out.lower, d, z);
   dense::tridiagonalize(c, d, z, a, off_diagonal);
   if (!dense::diagonalize(a, off_diagonal, z)) return false;
   std::vector<Size> order(d);
@@ -307,6 +337,28 @@ inline Real find_gram(const BasisRows& basis, In weights, Out gram, Out mean) {
   return total;
 }
 
+// Adds A + tau P in the directions without data, times `weight`, to the leading (n, n) block of a
+// matrix (d, d). Right sides B'u have no component in these directions, so that no solution
+// changes. But with a small lambda, rounding errors would get large coefficients there.
+inline void hold_without_data(const Spectrum& spectrum, In gram, Real weight, Out out, Size d) {
+  const Size n = spectrum.a.size();
+  const auto rank =
+      static_cast<Size>(std::ranges::count_if(spectrum.a, [](Real value) { return value > 0.0; }));
+  Vec c(gram.begin(), gram.end());
+  dense::reduce(spectrum.lower, n, c);  // its range: the directions with data
+  const Vec range = dense::range_of(c, n, rank);
+  Vec rest = spectrum.lower;  // L (I - Q'Q), with Q = range
+  for (Size i = 0; i < n; ++i)
+    for (Size k = 0; k < rank; ++k) {
+      const Real* const q = &range[k * n];
+      dense::subtract(&rest[i * n], std::inner_product(q, q + n, &rest[i * n], 0.0), q, n);
+    }
+  for (Size i = 0; i < n; ++i)
+    for (Size j = 0; j < n; ++j)
+      out[i * d + j] +=
+          weight * std::inner_product(&rest[i * n], &rest[i * n] + n, &rest[j * n], 0.0);
+}
+
 // Finds lambda, df and net df for a Gram matrix whose weights have the sum `total`, and factors
 // A + lambda P. Returns false if this fails.
 inline bool find_smoothing(In gram, Real total, In penalty, In mean, const SmoothingTarget& target,
@@ -334,7 +386,9 @@ inline bool find_smoothing(In gram, Real total, In penalty, In mean, const Smoot
   numbers[2] = spectrum.df(rho, target.trace_h, true).first;
   for (Size i = 0; i < d * d; ++i) factor[i] = gram[i] + lambda * penalty[i];
   factor[d * d - 1] += target.ridge * total;
-  return dense::cholesky(factor, d);
+  if (spectrum.a.front() == 0.0 && rho < small_rho)
+    hold_without_data(spectrum, unit, total, factor, d);
+  return dense::cholesky(factor, d, solvable);
 }
 
 inline bool solve(const System& system) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from decimal import Decimal
@@ -421,3 +422,46 @@ def test_many_classes_give_one_warning():
 def test_small_integers_of_numpy_as_numbers_of_iterations():
     found = cb.cv(TABLE, Y, n_iter=np.int8(100), folds=2)
     assert found.best_iteration == cb.cv(TABLE, Y, n_iter=100, folds=2).best_iteration
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_surfaces_with_undetermined_directions_do_not_depend_on_the_order_of_rows(missing):
+    """Few bins and a missing cell leave directions that neither rows nor the penalty determine."""
+    rng, n = np.random.default_rng(3), 60
+    table = {"a": rng.normal(size=n), "b": rng.normal(size=n)}
+    if missing:
+        table["b"][48] = np.nan
+    y, terms = rng.normal(size=n), [cb.Tensor("a", "b")]
+    expected = cb.fit(table, y, learners=terms, bins=7, n_iter=5).predict(table)
+    for _ in range(5):
+        o = rng.permutation(n)
+        moved = {name: column[o] for name, column in table.items()}
+        model = cb.fit(moved, y[o], learners=terms, bins=7, n_iter=5)
+        np.testing.assert_allclose(model.predict(table), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_curves_that_penalties_hardly_determine_do_not_depend_on_the_order_of_rows():
+    x, y, held = np.array([-0.46, 1.62, -0.23, 0.28]), np.array([-2.0, -0.9, 0.6, -0.4]), 2
+    options = {"learners": [cb.Spline("x", smoothing=1e-9)], "n_iter": 15, "bins": "exact"}
+    optimizer = cb.Hybrid(1.0, switch_after=5, rewind=False)
+    risks = []
+    for o in itertools.permutations(range(4)):
+        order = list(o)
+        model = cb.fit(
+            {"x": x[order]}, y[order], optimizer=optimizer, validation=np.equal(o, held), **options
+        )
+        risks.append(model.validation_risk)
+    np.testing.assert_allclose(risks, risks[:1] * len(risks), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [8, 61, 93, 104, 151, 205])
+def test_surfaces_of_three_rows(seed):
+    """Pivots of these singular systems are far from zero, but their condition numbers tell."""
+    rng = np.random.default_rng(seed)
+    table = {"a": rng.normal(size=3), "b": rng.normal(size=3)}
+    y, terms = rng.normal(size=3), [cb.Tensor("a", "b")]
+    expected = cb.fit(table, y, learners=terms, n_iter=5).predict(table)
+    for order in itertools.permutations(range(3)):
+        moved = {name: column[list(order)] for name, column in table.items()}
+        model = cb.fit(moved, y[list(order)], learners=terms, n_iter=5)
+        np.testing.assert_allclose(model.predict(table), expected, rtol=1e-9, atol=1e-9)

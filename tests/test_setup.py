@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.polynomial.chebyshev import chebvander
 from scipy.interpolate import BSpline
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, cho_solve
 from scipy.sparse import csr_array
 
 import cwboost as cb
@@ -475,7 +475,10 @@ def test_systems(d, kind, net):
     assert net_df == pytest.approx(spec.net_df(smoothing / total, kind), rel=1e-9)
     assert (net_df if net else df) == pytest.approx(aim, abs=1e-9)
     np.testing.assert_allclose(
-        factor, factorize(expected, penalty, smoothing), rtol=1e-7, atol=1e-9 * np.abs(factor).max()
+        factor,
+        factorize(expected, penalty, smoothing, spec),
+        rtol=1e-7,
+        atol=1e-9 * np.abs(factor).max(),
     )
 
 
@@ -500,14 +503,14 @@ def test_a_ridge_on_the_last_coefficient(kind, net, missing):
         both = gram + smoothing * penalty
         both[-1, -1] += ridge * total
         np.testing.assert_allclose(factor @ factor.T, both, atol=1e-9 * total)
-        np.testing.assert_allclose(
-            factor, factorize(gram, penalty, smoothing, ridge * total), atol=1e-9 * total
-        )
         hat = basis @ np.linalg.solve(both, basis.T * w)
         smoother = hat if kind == "df1" else 2 * hat - hat @ hat
         assert df == pytest.approx(np.trace(smoother), rel=1e-9)
         assert net_df == pytest.approx(df - w @ smoother.sum(axis=1) / total, rel=1e-9)
         spec = spectrum(gram / total, penalty, 2, mean, ridge)
+        np.testing.assert_allclose(
+            factor, factorize(gram, penalty, smoothing, spec, ridge * total), atol=1e-9 * total
+        )
         assert smoothing == pytest.approx(total * find_smoothing(spec, aim, kind, net), rel=1e-8)
 
 
@@ -567,6 +570,48 @@ def test_directions_without_data():
     spec = spectrum(gram, penalty, 2, w @ basis / w.sum())
     assert numbers[3] == 1
     assert numbers[0] == pytest.approx(w.sum() * find_smoothing(spec, 4.0, "df2"), rel=1e-8)
+
+
+@pytest.mark.parametrize("in_core", [True, False])
+@pytest.mark.parametrize("ridge", [0.0, 0.25])
+@pytest.mark.parametrize("rho", [0.0, 1e-13, 1e-9, 1e-5, 1e-3])
+def test_rounding_errors_are_not_enlarged_in_directions_without_data(in_core, ridge, rho):
+    """The curve is the one with the least penalty, and errors of right sides stay small."""
+    rng, points, d = np.random.default_rng(0), np.array([0.1, 0.15, 0.3, 0.7]), 16
+    basis = np.maximum(0, 1 - np.abs(15 * points[:, None] - np.arange(d)) / 2)
+    penalty, w, y = difference_penalty(d, 2), np.array([1.0, 2.0, 5.0, 3.0]), rng.normal(size=4)
+    value = rho * np.trace(basis.T @ (w[:, None] * basis)) / np.trace(penalty)
+    # As an interpolation with multipliers, the problem is regular for any lambda.
+    both = np.block([[penalty, basis.T], [basis, np.diag(-value / w)]])
+    expected = np.linalg.solve(both, np.append(np.zeros(d), y))[:d]
+    if ridge:  # a last coefficient, for missing cells
+        basis, penalty = block_diag(basis, 1.0), np.pad(penalty, (0, 1))
+        w, y = np.append(w, 4.0), np.append(y, 2.0)
+        expected = np.append(expected, 4.0 * 2.0 / (4.0 + ridge * w.sum()))
+    gram, total, right = basis.T @ (w[:, None] * basis), w.sum(), basis.T @ (w * y)
+    if in_core:
+        factor = system(basis, w, penalty, 2, ridge, smoothing=value)[1]
+    else:
+        spec = spectrum(gram / total, penalty, 2, w @ basis / total, ridge)
+        factor = factorize(gram, penalty, value, spec, ridge * total)
+    found = cho_solve((factor, True), right)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    noise = 1e-14 * rng.normal(size=len(right))
+    moved = cho_solve((factor, True), right + noise) - found
+    assert np.abs(moved).max() < 1e-9
+
+
+def test_directions_with_neither_data_nor_penalty_get_no_coefficient():
+    """Two equal columns share their coefficient; a column without rows has none."""
+    basis = np.random.default_rng(0).normal(size=(9, 3))[:, [0, 0, 1, 2]] * [1.0, 1.0, 1.0, 0.0]
+    gram, none = basis.T @ basis, np.zeros((4, 4))
+    spec = spectrum(gram / 9, none, 4, basis.mean(axis=0))
+    assert not spec.determined
+    assert np.count_nonzero(spec.a) == 2
+    factor = factorize(gram, none, 0.0, spec)
+    y = np.arange(9.0)
+    least = np.linalg.lstsq(basis, y, rcond=None)[0]
+    np.testing.assert_allclose(cho_solve((factor, True), basis.T @ y), least, atol=1e-12)
 
 
 def test_systems_are_bitwise_equal_for_any_number_of_threads():

@@ -193,7 +193,7 @@ def _solve(task: PairTask, table: Floats | None) -> System | None:
         if np.isnan(smoothing):
             return None
         df = spec.df(smoothing / total, target.kind)
-        factor = factorize(own, penalty, smoothing)
+        factor = factorize(own, penalty, smoothing, spec)
     if table is not None:
         return _table_system(basis, table, factor, smoothing, df)
     # Other coefficients are held at zero: any function is an inner one plus an additive one.

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, eigvalsh_tridiagonal
+from scipy.linalg.lapack import dpocon, dpotrf
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -26,6 +27,9 @@ from cwboost.terms.bases import BasisRows
 
 ZERO = 1e-10  # smaller eigenvalues are directions without data
 SINGULAR_RHO = 1e-8  # the least rho if A is singular
+SMALL_RHO = 1e-2  # below it, directions without data are held at zero
+REGULAR = 1e-10  # reciprocal condition number of A + tau P from which on it is surely regular
+EMPTY = 1e-12  # smaller eigenvalues of A + tau P are directions with neither data nor penalty
 LARGE = 500  # size of a system from which on it is searched for blocks
 SINGULAR = "the learner's system is singular beyond repair; check its column"
 
@@ -63,6 +67,7 @@ class Spectrum:
     a: Floats  # eigenvalues of A against A + tau P, increasing
     constant: Floats  # squared coordinates of the constant function
     tau: float
+    determined: bool = True  # whether each direction has data or a penalty
     fixed: float = 0.0  # h of the coefficient with a ridge of its own
     fixed_constant: float = 0.0  # its share of the constant function: the share of its rows
 
@@ -108,12 +113,11 @@ def spectrum(
         found = spectrum(gram[others], penalty[others], null_dim, mean_row[:-1])
         own = float(gram[(-1,) * gram.ndim])
         return replace(found, fixed=own / (own + ridge), fixed_constant=own)
-    trace_a = float(gram.sum() if diagonal else np.trace(gram))
-    trace_p = float(penalty.sum() if diagonal else np.trace(penalty))
-    if trace_a == 0.0:  # no row has a value, as happens in folds
-        return Spectrum(np.zeros(len(gram)), np.zeros(len(gram)), 1.0)
-    tau = trace_a / trace_p if trace_p > 0 else 0.0
+    if not gram.any():  # no row has a value, as happens in folds
+        return Spectrum(np.zeros(len(gram)), np.zeros(len(gram)), 1.0, determined=False)
+    tau = _tau(gram, penalty)
     both = gram + tau * penalty
+    determined = True
     if diagonal:
         safe = np.where(both > 0, both, 1.0)
         a, coordinates = gram / safe, mean_row / np.sqrt(safe)
@@ -123,7 +127,14 @@ def spectrum(
         a, coordinates = _chain_eigenvalues(gram, tau * penalty), np.zeros(len(gram))
         coordinates[-1] = np.sqrt(mean_row.sum())  # the constant is the free direction
     else:
-        a, coordinates = _in_blocks(gram, both, mean_row)
+        blocks = [
+            _diagonalize(gram[i], both[i], mean_row[i[0].ravel()]) for i in _blocks(gram, both)
+        ]
+        a = np.concatenate([block.a for block in blocks])
+        coordinates = np.concatenate([block.coordinates for block in blocks])
+        determined = all(block.determined for block in blocks)
+        order = np.argsort(a, kind="stable")
+        a, coordinates = a[order], coordinates[order]
     a = np.clip(a, 0.0, 1.0)
     a[a < ZERO] = 0.0
     if null_dim:  # in free directions a = 1, up to rounding
@@ -131,47 +142,65 @@ def spectrum(
         free[free > 1.0 - 1e-6] = 1.0
     # B'W1 lies in the range of A, so that 1'W1 is a sum over the directions with data.
     squares = np.where(a > 0.0, coordinates**2, 0.0)
-    return Spectrum(a, squares, tau)
+    return Spectrum(a, squares, tau, determined)
 
 
-def _in_blocks(gram: Floats, both: Floats, mean_row: Floats) -> tuple[Floats, Floats]:
-    """Return the eigenvalues of A against A + tau P, and the coordinates of the constant.
+def _tau(gram: Floats, penalty: Floats) -> float:
+    """Return tr A / tr P; 0 without a penalty, 1 without data."""
+    traces = [float(m.sum() if m.ndim == 1 else np.trace(m)) for m in (gram, penalty)]
+    if traces[0] == 0.0:
+        return 1.0
+    return traces[0] / traces[1] if traces[1] > 0.0 else 0.0
+
+
+class Block(NamedTuple):
+    """The spectrum of a system, or of a part of it that is apart from the rest."""
+
+    a: Floats  # eigenvalues of A against A + tau P
+    coordinates: Floats  # of the constant function
+    determined: bool  # whether each direction has data or a penalty
+
+
+def _blocks(gram: Floats, both: Floats) -> list[tuple[Any, ...]]:
+    """Return the indices (rows, columns) of the blocks of a system.
 
     Large systems often consist of small ones, such as a curve for each of many levels.
     """
-    if len(gram) < LARGE:
-        return _diagonalize(gram, both, mean_row)
-    n_blocks, block = connected_components(csr_array((gram != 0.0) | (both != 0.0)), directed=False)
-    if n_blocks == 1:
-        return _diagonalize(gram, both, mean_row)
+    if len(both) < LARGE:
+        return [np.ix_(*[np.arange(len(both))] * 2)]
+    _, block = connected_components(csr_array((gram != 0.0) | (both != 0.0)), directed=False)
     members = np.split(np.argsort(block, kind="stable"), np.cumsum(np.bincount(block))[:-1])
-    found = [_diagonalize(gram[np.ix_(i, i)], both[np.ix_(i, i)], mean_row[i]) for i in members]
-    values, coordinates = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.argsort(values, kind="stable")
-    return values[order], coordinates[order]
+    return [np.ix_(i, i) for i in members]
 
 
-def _diagonalize(gram: Floats, both: Floats, mean_row: Floats) -> tuple[Floats, Floats]:
-    if not gram.any():  # a block without data
-        return np.zeros(len(gram)), mean_row
-    if not mean_row.any():
-        return _eigenvalues(gram, both), mean_row
-    values, vectors = _eigh(gram, both)
-    return values, vectors.T @ mean_row
+def _diagonalize(gram: Floats, both: Floats, mean_row: Floats) -> Block:
+    hold = _hold_undetermined(both)
+    determined = hold is None
+    if not gram.any():
+        return Block(np.zeros(len(gram)), mean_row, determined)
+    regular = both if hold is None else both + hold
+    if not mean_row.any():  # the eigenvalues alone take half of the time
+        return Block(np.asarray(eigvalsh(gram, regular)), mean_row, determined)
+    values, vectors = eigh(gram, regular)
+    return Block(np.asarray(values), vectors.T @ mean_row, determined)
 
 
-def _eigh(gram: Floats, both: Floats) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors of A against A + tau P."""
-    jitter = 0.0
-    for _ in range(8):
-        try:
-            values, vectors = (np.asarray(x) for x in eigh(gram, both + jitter * np.eye(len(both))))
-            held_up = jitter * np.sum(vectors**2, axis=0) > 0.5  # by the jitter alone
-            order = np.argsort(np.where(held_up, -1.0, values), kind="stable")
-            return np.where(held_up, 0.0, values)[order], vectors[:, order]
-        except LinAlgError:  # some directions have neither data nor penalty
-            jitter = max(10 * jitter, 1e-12 * float(np.trace(both)) / len(both))
-    raise ValueError(SINGULAR)
+def _hold_undetermined(both: Floats) -> Floats | None:
+    """Return a matrix (d, d) that makes A + tau P regular; None if it is regular.
+
+    The matrix is zero but in directions with neither data nor penalty, where it is as large as the
+    diagonal of A + tau P.
+    """
+    sizes = np.diagonal(both)
+    scale = np.sqrt(np.where(sizes > 0.0, sizes, sizes.mean() or 1.0))
+    unit = both / np.outer(scale, scale)
+    norm = float(np.abs(unit).sum(axis=0).max())
+    factor, failed = dpotrf(unit)
+    if not failed and dpocon(factor, norm)[0] > REGULAR:  # pivots alone can hide a singular matrix
+        return None
+    values, vectors = np.linalg.eigh(unit)
+    empty = scale[:, None] * vectors[:, values <= EMPTY * max(values[-1], 1.0)]
+    return empty @ empty.T if empty.size else None
 
 
 def _is_chain(gram: Floats, penalty: Floats, mean_row: Floats) -> bool:
@@ -192,14 +221,6 @@ def _chain_eigenvalues(gram: Floats, penalty: Floats) -> Floats:
     beside = np.diagonal(penalty, 1) / (root[:-1] * root[1:])
     found = eigvalsh_tridiagonal(np.diagonal(penalty) / root**2, beside)
     return np.asarray(1.0 / (1.0 + np.maximum(found[::-1], 0.0)))
-
-
-def _eigenvalues(gram: Floats, both: Floats) -> Floats:
-    """Return the eigenvalues alone, in half of the time."""
-    try:
-        return np.asarray(eigvalsh(gram, both))
-    except LinAlgError:
-        return _eigh(gram, both)[0]
 
 
 def find_smoothing(spectrum: Spectrum, target: float, kind: str, net: bool = False) -> float:
@@ -246,20 +267,44 @@ def weighted_gram(rows: BasisRows, weighted: Floats, n_coef: int) -> Floats:
     return np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
 
 
-def factorize(gram: Floats, penalty: Floats, smoothing: float, ridge: float = 0.0) -> Floats:
-    """Return the factor of A + lambda P; directions without data or penalty are held at zero.
+def factorize(
+    gram: Floats, penalty: Floats, smoothing: float, spectrum: Spectrum, ridge: float = 0.0
+) -> Floats:
+    """Return the factor of A + lambda P, where directions without data are held at zero.
 
-    The ridge is added to the last diagonal entry.
+    The spectrum is the one of A and P, up to the scale of A. The ridge is added to the last
+    diagonal entry.
     """
     both = gram + smoothing * penalty
     both[(-1,) * both.ndim] += ridge
     if both.ndim == 1:
         return np.where(both > 0.0, both, 1.0)
+    others = (slice(len(both) - (ridge > 0.0)),) * 2
+    a, p = gram[others], penalty[others]
+    if spectrum.singular and (not spectrum.determined or smoothing < SMALL_RHO * _tau(a, p)):
+        both[others] += _without_data(a, p)
     jitter = 0.0
     for _ in range(10):
         try:
             factor = cholesky(both + jitter * np.eye(len(both)), lower=True)
             return np.ascontiguousarray(np.tril(factor))
-        except LinAlgError:
+        except LinAlgError:  # lambda is so large that A disappears beside it
             jitter = max(10 * jitter, 1e-13 * float(np.trace(both)) / len(both))
     raise ValueError(SINGULAR)
+
+
+def _without_data(gram: Floats, penalty: Floats) -> Floats:
+    """Return (d, d) what A + tau P is in directions without data, where it is made regular.
+
+    Right sides B'u have no component in these directions, so that adding it to A + lambda P changes
+    no solution. But if lambda is small, rounding errors would get large coefficients there.
+    """
+    both = gram + _tau(gram, penalty) * penalty
+    out = np.zeros_like(both)
+    for i in _blocks(gram, both):
+        hold = _hold_undetermined(both[i])
+        regular = both[i] if hold is None else both[i] + hold
+        values, vectors = eigh(gram[i], regular)
+        empty = regular @ vectors[:, values < ZERO]
+        out[i] = empty @ empty.T
+    return out

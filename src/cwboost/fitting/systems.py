@@ -184,7 +184,7 @@ def _solve(plan: Plan, rows: BasisRows, w: Floats, target: SmoothingTarget) -> S
     if np.isnan(smoothing):
         smoothing = total * _smoothing(plan, spec, target)
     df, net_df = (f(smoothing / total, target.kind) for f in (spec.df, spec.net_df))
-    factor = factorize(gram, penalty, smoothing, target.ridge * total)
+    factor = factorize(gram, penalty, smoothing, spec, target.ridge * total)
     return _orthogonal(plan, System(gram, factor, mean, smoothing, df, net_df))
 
 

@@ -165,7 +165,7 @@ def smoothed(model: Model, term: str, df: float) -> Model:
             f"{free - learner.removed_df:g}, the dimensions that the penalty leaves "
             f"free; got {df:g}"
         )
-    factor = factorize(gram, penalty, smoothing)
+    factor = factorize(gram, penalty, smoothing, spec)
     shift, beta = _centred(found)
     if penalty.ndim == 1:
         beta = (gram / factor)[:, None] * beta
