@@ -43,7 +43,7 @@ struct BoostProblem {
   bool other_rows = false;  // the history belongs to a fit to other rows
 };
 
-// The rows are not those of the history.
+// An error: the rows differ from the rows of the recorded fit.
 struct OtherRows : std::runtime_error {
   OtherRows(int m, const std::string& risk, Real was, Real is)
       : std::runtime_error("after " + std::to_string(m) + " iterations its " + risk + " was " +
@@ -192,7 +192,7 @@ class Boost {
     const int m = path.n_iter();
     const bool recorded = m == history.switched_after;
     path.switched_after = m;
-    path.rewound_to = recorded ? history.rewound_to : next->rewind ? best_ : m;
+    path.rewound_to = recorded ? history.rewound_to : next->rewind ? best_iteration(path.risks) : m;
     Vec coef = point_.f;
     if (path.rewound_to < m) coef = replay(path.rewound_to);
     if (next->all_rows && problem_.learners)
@@ -218,8 +218,8 @@ class Boost {
     return out_of_patience(path.n_iter(), since, patience);
   }
 
-  int best_ = 0;    // iterate with the lowest validation risk so far, the first of equals
-  int better_ = 0;  // last iterate that was better than those before by more than the tolerance
+  int best_ = 0;    // last iterate with a lower validation risk than the best before it
+  int better_ = 0;  // the same, lower by more than the tolerance
   BoostProblem problem_;
   std::unique_ptr<Optimizer> optimizer_;
   Point point_;

@@ -492,6 +492,22 @@ def test_kept_integers_stay_exact(folder):
     assert [json.loads(line)["key"] for line in lines] == list(range(2**60, 2**60 + 18))
 
 
+def test_kept_cells_beyond_numbers(folder, capsys):
+    keys = [1, 2**70] * 9
+    strange = ["1e999", "inf", "9" * 5000] * 6
+    write_csv(folder / "t.csv", {"x": range(18), "y": [0, 1] * 9, "key": keys, "s": strange})
+    fitted("t.csv", "--target", "y", "--exclude", "key", "s")
+    assert main(["predict", "m.json", "t.csv", "--keep", "key", "s", "-o", "p.jsonl"]) == 0
+    lines = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
+    assert [line["key"] for line in lines] == keys
+    assert [line["s"] for line in lines] == strange
+    assert main(["predict", "m.json", "t.csv", "--keep", "s", "-o", "p.parquet"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "m.json", "t.csv", "--keep", "key", "-o", "q.parquet"]) == 1
+    assert "column 'key': its cells cannot be written as Parquet" in capsys.readouterr().err
+    assert not Path("q.parquet").exists()
+
+
 @pytest.mark.parametrize("target", ["answer", "grade", "flag"])
 def test_predictions_of_classes(table, target):
     fitted(table, "--target", target, *SHORT, *others(target))

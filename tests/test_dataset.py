@@ -685,7 +685,7 @@ def test_a_full_disk_keeps_the_old_dataset_and_leaves_no_other_files(saved, tmp_
     monkeypatch.setattr(store.ColumnWriter, "flush", full)
     for target in ("d", "other"):
         written.clear()
-        with pytest.raises(OSError, match="the disk is full, and it was not written") as e:
+        with pytest.raises(OSError, match="the disk is full, so it was not written") as e:
             saved.save(tmp_path / target)
         assert e.value.errno == errno.ENOSPC
         assert str(tmp_path / target) in str(e.value)
@@ -748,13 +748,14 @@ def test_kill_9_while_saving_keeps_the_old_dataset(
     assert {path.suffix for path in tmp_path.iterdir()} == {"", ".tmp"}
     # Saving again removes temporary folders, except recent ones that may still be in use: those of
     # running processes and of other machines.
-    mark = "0" * 24
-    (again / f".d.{mark}.tmp").mkdir()
+    other = again / f".cwboost-{'0' * 24}.tmp"
+    other.mkdir()
     for abandoned in (False, True):
+        leftovers.CLEANED.clear()
         monkeypatch.setattr(leftovers, "ABANDONED", -1.0 if abandoned else 60.0)
         assert cb.Dataset.from_batches([{"x": [1.0]}], folder=again / "d").n_rows == 1
         left = {path.name for path in again.iterdir()} - {"d"}
-        assert left == (set() if abandoned else {f".d.{mark}.tmp"})
+        assert left == (set() if abandoned else {other.name})
 
 
 def test_ctrl_c_while_saving_leaves_nothing(frame, tmp_path):
@@ -859,6 +860,16 @@ def test_odd_values_in_an_index_with_the_right_checksum_are_refused(small):
         file.write_text(json.dumps({"checksum": checksum, "dataset": odd}))
         answers.append(use(small))
     assert sum(answer is None for answer in answers) > 0.9 * len(answers)
+
+
+def test_an_unknown_unit_of_a_column_is_refused(small):
+    file = small / "dataset.json"
+    whole = json.loads(file.read_text())["dataset"]
+    whole["columns"][0]["unit"] = "years"
+    checksum = hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+    file.write_text(json.dumps({"checksum": checksum, "dataset": whole}))
+    with pytest.raises(ValueError, match="'unit' must be numbers, dates or durations"):
+        cb.Dataset.open(small)
 
 
 def test_odd_cells_with_the_right_checksum_are_refused_or_used(small):

@@ -3,6 +3,7 @@ names, and killed processes."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -139,6 +140,20 @@ def test_writers_that_run_out_of_space_say_so_once():
     assert left == ["t.tuning"]  # a log of what is done so far
 
 
+@pytest.mark.parametrize("damage", ["header", "middle", "end"])
+def test_damaged_gzip_files(folder, damage):
+    packed = gzip.compress(b"x,y\n" + b"".join(b"%d,1\n" % i for i in range(999)))
+    middle = len(packed) // 2
+    content = {
+        "header": packed[:10] + b"garbage",
+        "middle": packed[:middle] + b"????" + packed[middle + 4 :],
+        "end": packed[:-9],
+    }[damage]
+    Path("t.csv.gz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"^t.csv.gz: damaged \("):
+        read_table("t.csv.gz")
+
+
 # --- killed processes -----------------------------------------------------------------------------
 
 KILLED = """
@@ -158,24 +173,26 @@ def test_the_next_write_removes_what_a_killed_process_left(folder, monkeypatch):
     (folder / "tmp").mkdir()
     call = [sys.executable, "-c", KILLED]
     assert subprocess.run(call, check=False).returncode == -signal.SIGKILL
-    other = folder / f".{'0' * 24}.tmp"  # of another machine, which may still write
+    other = folder / f".cwboost-{'0' * 24}.tmp"  # of another machine, which may still write
     other.touch()
-    similar = folder / ".notes.tmp"
-    similar.touch()
+    similar = {folder / ".notes.tmp", folder / ".d41d8cd98f00b204e9800998ecf8427e.tmp"}
+    for file in similar:  # of other programs
+        file.touch()
+        os.utime(file, (0.0, 0.0))
     with replace_file("running.json") as running:  # of this process
         running.touch()
-        assert len(list(folder.glob(".*.tmp"))) == 4 - 1
-        leftovers.remove_leftovers.cache_clear()
+        assert {*folder.glob(".*.tmp")} == {other, *similar, running}
+        leftovers.CLEANED.clear()
         with replace_file("m.json") as temporary, temporary_folder():
             temporary.touch()
-            assert {*folder.glob(".*.tmp")} == {other, similar, running, temporary}
+            assert {*folder.glob(".*.tmp")} == {other, *similar, running, temporary}
     assert not list((folder / "tmp").iterdir())
     old = other.stat().st_mtime - 2 * leftovers.ABANDONED
     os.utime(other, (old, old))
-    leftovers.remove_leftovers.cache_clear()
+    leftovers.CLEANED.clear()
     with replace_file("m.json") as temporary:
         temporary.touch()
-    assert {*folder.glob(".*.tmp")} == {similar}
+    assert {*folder.glob(".*.tmp")} == similar
 
 
 # --- mistakes in CSV files ------------------------------------------------------------------------

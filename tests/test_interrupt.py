@@ -6,6 +6,7 @@ process, so that a failure cannot stop the tests.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import cwboost as cb
+from cwboost._utils.interrupts import interrupt_delayed, interrupt_ignored
 from cwboost.estimators import base as estimators
 from problems import make_table, make_target
 
@@ -160,6 +162,39 @@ def small_fit(n_iter=10, **options):
     table = make_table(0, 120)
     learners = [cb.Spline("u"), cb.Category("g")]
     return cb.fit(table, make_target(0, table, "squared"), learners, n_iter=n_iter, **options)
+
+
+@pytest.fixture
+def ctrl_c_handler():
+    """Restore the handler of Ctrl-C in the end."""
+    usual = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+def test_delayed_ctrl_c_goes_to_the_handler_of_the_program(ctrl_c_handler):
+    came = []
+
+    @interrupt_delayed()
+    def fail():
+        signal.raise_signal(signal.SIGINT)
+        assert not came
+        raise OSError("full")
+
+    signal.signal(signal.SIGINT, lambda *_: came.append("Ctrl-C"))
+    with pytest.raises(OSError, match="full"):
+        fail()
+    assert came == ["Ctrl-C"]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupt_delayed():
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_handlers_of_a_host_program_stay(monkeypatch):
+    """A handler that was not installed by Python is None there, and cannot be put back."""
+    monkeypatch.setattr(signal, "getsignal", lambda _: None)
+    with interrupt_delayed(), interrupt_ignored(), pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_callbacks_receive_the_arguments_they_accept():

@@ -36,7 +36,7 @@ ROWS = {"x": X, "y": X**2}
 def folder(tmp_path, monkeypatch):
     """A folder with a model, a table and a folder of Parquet files."""
     monkeypatch.chdir(tmp_path)
-    leftovers.remove_leftovers.cache_clear()
+    leftovers.CLEANED.clear()
     cb.fit(ROWS, "y", n_iter=5).save("m.json")
     write_table("t.csv", ROWS)
     Path("parts").mkdir()
@@ -325,12 +325,12 @@ def test_any_write_removes_the_folder_of_a_killed_process(folder):
     killed = subprocess.run([sys.executable, "-c", KILLED], check=False)
     assert killed.returncode == -signal.SIGKILL
     (left,) = folder.glob(".*")
-    dead = left.name[1:25]
+    dead = left.stem[1:]
     Path(f".parts.{dead}.old").mkdir()  # replaced already
     Path(f".gone.{dead}.old").mkdir()  # the only copy
     with replace_folder("running") as running:
         (running / "file").touch()
-        leftovers.remove_leftovers.cache_clear()
+        leftovers.CLEANED.clear()
         cb.load("m.json").save("new.json")
         assert {path.name for path in folder.glob(".*")} == {running.name, f".gone.{dead}.old"}
     with replace_folder("gone") as temporary:  # puts the only copy back, which is empty

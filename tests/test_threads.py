@@ -108,7 +108,7 @@ def test_cores_are_limited_by_the_quota(monkeypatch, quota, expected):
 
 @pytest.fixture(params=[0, 1])
 def threads_that_start(request, monkeypatch):
-    """Lets Python start so many threads and refuses the next."""
+    """Let Python start at most this number of threads."""
     left, start = iter(range(request.param)), threading.Thread.start
 
     def limited(self: threading.Thread) -> None:

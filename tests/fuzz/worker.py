@@ -57,7 +57,7 @@ def run_case(function: CaseFunction, case: Case, tried: list[str]) -> Failure | 
     try:
         with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings_judged():
             function(rng, tried)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return judge(error, tried)
     return None
 
@@ -184,7 +184,8 @@ class Worker:
 
     def kill(self) -> int:
         """Kill the process and its children; return its exit status."""
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):  # the child may not have its own group yet
+            os.kill(self.pid, signal.SIGKILL)
             os.killpg(self.pid, signal.SIGKILL)
         os.close(self.pipe)
         return os.waitpid(self.pid, 0)[1]

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from .leftovers import MARK, is_abandoned, is_in_use, make_mark, remove_leftovers
+from .leftovers import MARK, is_in_use, make_mark, remove_leftovers
 from .text import quote
 
 STANDARD = "-"  # stands for standard input or output in place of a file name
@@ -250,8 +250,8 @@ def make_temporary_folder() -> Path:
     If the process is killed, a later process removes the folder.
     """
     parent = Path(tempfile.gettempdir())
-    remove_leftovers(parent, "cwboost-")
-    return Path(tempfile.mkdtemp(".tmp", f"cwboost-{make_mark()}-", parent))
+    remove_leftovers(parent, "")
+    return Path(tempfile.mkdtemp(".tmp", f"{make_mark()}-", parent))
 
 
 @contextmanager
@@ -267,7 +267,7 @@ def explain_write_errors(target: Any, temporary: Path | None = None) -> Iterator
         if error.errno is None or not ours:
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message = "the disk is full, and it was not written; free some space or use another"
+            message = "the disk is full, so it was not written; free space or use another disk"
         else:
             message = f"cannot be written there ({os.strerror(error.errno)}); use another place"
         raise OSError(error.errno, message, str(target)) from None
@@ -308,8 +308,8 @@ def replace_folder(folder: Any, marker: Marker | None = None) -> Iterator[Path]:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
-    for left in (*_leftovers(target, ".old"), *_leftovers(target, ".tmp")):
-        if is_abandoned(left) or (left.suffix == ".old" and not is_in_use(left)):
+    for left in _moved_away(target):
+        if not is_in_use(left):
             shutil.rmtree(left, ignore_errors=True)
 
 
@@ -340,19 +340,16 @@ def recover_folder(folder: Any) -> None:
     """Put back a folder that a process had moved away when it was killed while replacing it."""
     check_name(folder)
     target = follow_links(folder)
-    for old in () if target.exists() else _leftovers(target, ".old"):
+    for old in () if target.exists() else _moved_away(target):
         if not is_in_use(old):
             with contextlib.suppress(OSError):  # another process was faster
                 old.rename(target)
             return
 
 
-def _leftovers(target: Path, ending: str) -> list[Path]:
-    """Return the folders beside the target that `replace_folder` made for it.
-
-    Temporary folders do not have the target's name any more.
-    """
-    return sorted(target.parent.glob(f".{glob.escape(target.name)}.{MARK}{ending}"))
+def _moved_away(target: Path) -> list[Path]:
+    """Return the old folders of the target that `replace_folder` moved away and did not remove."""
+    return sorted(target.parent.glob(f".{glob.escape(target.name)}.{MARK}.old"))
 
 
 def check_folder(folder: Any, marker: Marker | None = None) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupt_delayed() -> Iterator[None]:
-    """Let Ctrl-C wait until the block is done.
+    """Let Ctrl-C wait until the block has ended, with or without an error.
 
     Only the main thread receives Ctrl-C; elsewhere this does nothing.
 
@@ -26,10 +26,12 @@ def interrupt_delayed() -> Iterator[None]:
     interrupted
     """
     came: list[int] = []
-    with _handled_by(came.append):
-        yield
-    if came:
-        raise KeyboardInterrupt
+    try:
+        with _handled_by(came.append):
+            yield
+    finally:
+        if came:
+            signal.raise_signal(signal.SIGINT)  # for the usual handler, which may ignore it
 
 
 @contextmanager
@@ -47,7 +49,8 @@ def interrupt_ignored() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handle: Callable[[int], None]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
+    foreign = signal.getsignal(signal.SIGINT) is None  # of a host such as R; it cannot be put back
+    if foreign or threading.current_thread() is not threading.main_thread():
         yield
         return
     usual = signal.signal(signal.SIGINT, lambda number, _: handle(number))

@@ -14,27 +14,32 @@ import secrets
 import shutil
 import socket
 import time
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 # The mark in a name: 8 hexadecimal digits each for the machine, the process and a random number.
-MARK = "[0-9a-f]" * 24  # a pattern of glob and of regular expressions
+LIBRARY = "cwboost-"  # tells our files from other programs' files with such digits in their names
+MARK = LIBRARY + "[0-9a-f]" * 24  # a pattern of glob and of regular expressions
 ABANDONED = 86_400.0  # seconds without a change after which files of other machines are removed
+CLEANED: set[Path] = set()  # folders that this process has looked into
 BOOT, PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"  # of Linux
 
 
 def make_mark() -> str:
     """Return a mark for the name of a temporary file of this process."""
-    return f"{_machine()}{os.getpid():08x}{secrets.token_hex(4)}"
+    return f"{LIBRARY}{_machine()}{os.getpid():08x}{secrets.token_hex(4)}"
 
 
-@lru_cache(maxsize=1000)  # a process looks only once into a folder, which may hold many files
 def remove_leftovers(folder: Path, prefix: str = ".") -> None:
     """Remove the temporary files and folders of killed processes from a folder.
 
     Their names consist of the prefix, a mark, and ".tmp". A folder ".NAME.MARK.old" was moved away
-    to be replaced; it is removed if NAME is there.
+    to be replaced; it is removed if NAME is there. A process looks only once into a folder, which
+    may hold many files.
     """
+    if folder in CLEANED:
+        return
+    CLEANED.add(folder)
     for left in _find(folder, prefix):
         if is_abandoned(left):
             if left.is_dir() and not left.is_symlink():
@@ -68,8 +73,9 @@ def is_in_use(path: Path) -> bool:
 def _local_process(path: Path) -> int | None:
     """Return the process that made a temporary file or folder; None if it is of another machine."""
     marks = re.findall(MARK, path.name)
-    if marks and os.name == "posix" and marks[-1].startswith(_machine()):
-        return int(marks[-1][8:16], 16)
+    digits = marks[-1].removeprefix(LIBRARY) if marks else ""
+    if os.name == "posix" and digits.startswith(_machine()):
+        return int(digits[8:16], 16)
     return None
 
 
@@ -88,12 +94,11 @@ def _find(folder: Path, prefix: str) -> list[Path]:
     ours = re.compile(f"{re.escape(prefix)}{MARK}.*\\.tmp", re.DOTALL)
     replaced = re.compile(f"{re.escape(prefix)}(.+)\\.{MARK}\\.old", re.DOTALL)
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        found = [Path(entry.path) for entry in entries]
         return [
-            path
-            for path in found
-            if ours.fullmatch(path.name)
-            or ((name := replaced.fullmatch(path.name)) and (folder / name[1]).exists())
+            Path(entry.path)
+            for entry in entries
+            if ours.fullmatch(entry.name)
+            or ((name := replaced.fullmatch(entry.name)) and (folder / name[1]).exists())
         ]
     return []
 

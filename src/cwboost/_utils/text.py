@@ -43,12 +43,12 @@ def shorten(text: str, longest: int = LONGEST_QUOTE) -> str:
 
 
 def quote(value: Any) -> str:
-    """Return a value from a user as messages quote it: its repr, shortened if it is long.
+    """Return a value from a user as messages quote it: a short repr in one line.
 
     Examples
     --------
-    >>> quote("age")
-    "'age'"
+    >>> quote("age"), quote(np.array([[1, 2], [3, 4]]))
+    ("'age'", 'array([[1, 2], [3, 4]])')
     >>> len(quote("x" * 10_000_000))
     124
     >>> quote("x" * 10_000_000)[-28:]
@@ -58,7 +58,8 @@ def quote(value: Any) -> str:
         ends = repr(value[:LONGEST_QUOTE] + value[-LONGEST_QUOTE:])  # fast for very long texts
         return f"{shorten(ends)} ({len(value):,} characters)"
     try:
-        return shorten(repr(value))
+        text = repr(value)
+        return shorten(text if isinstance(value, str) else " ".join(text.split()))
     except Exception as error:  # a whole number of thousands of digits, or a class of a user
         return f"<{type(value).__name__} that cannot be printed: {type(error).__name__}>"
 
@@ -154,7 +155,7 @@ def suggest_names(word: str, known: Collection[str]) -> str:
     """
     close = similar_names(word, known, 0.7)  # x0, x1, x2 are no suggestions for x
     if not close:
-        return f"it has {quote_names(known) or 'none'}"
+        return f"it has {quote_names(known)}" if known else "it is empty"
     blanks = ", with the blanks" if close[0] != word and close[0].strip() == word else ""
     return "did you mean " + " or ".join(map(quote, close)) + f"{blanks}?"
 

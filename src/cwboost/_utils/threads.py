@@ -1,4 +1,6 @@
-"""Applies a function to many items in several threads, with the results and errors of one thread.
+"""Applies a function to many items in several threads.
+
+As in a loop, results come in the order of the items, and the first error is raised.
 
 It saves time where the work happens outside Python (the core releases the interpreter lock) and
 takes long compared with switching threads.
@@ -18,12 +20,12 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Shared(Iterator[T]):
+class SharedItems(Iterator[T]):
     """Items that several threads take turns to take, each once.
 
     Examples
     --------
-    >>> list(Shared([1, 2, 3]))
+    >>> list(SharedItems([1, 2, 3]))
     [1, 2, 3]
     """
 
@@ -70,7 +72,7 @@ def map_in_threads(work: Callable[[T], U], items: Sequence[T], n_threads: int) -
         return [work(item) for item in items]
     done: dict[int, U] = {}
     failed: dict[int, BaseException] = {}
-    waiting = Shared(range(len(items)))
+    waiting = SharedItems(range(len(items)))
 
     def run() -> None:
         for number in waiting:
@@ -86,6 +88,8 @@ def map_in_threads(work: Callable[[T], U], items: Sequence[T], n_threads: int) -
         start_threads(others, run, min(n_threads, len(items)) - 1)
         run()
     finally:
+        for _ in waiting:  # after Ctrl-C, the others must not do what is left
+            pass
         for thread in others:
             thread.join()
     if failed:

@@ -29,13 +29,14 @@ def _quick_interrupts() -> Iterator[None]:
 
     A KeyboardInterrupt inside an import can be lost or become another error.
     """
-    usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:  # the shell may have told the process to ignore it
-        signal.signal(signal.SIGINT, _end)
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # the shell may have told the process to ignore it
+        return
+    signal.signal(signal.SIGINT, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _end(*_: object) -> None:

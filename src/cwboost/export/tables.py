@@ -376,9 +376,8 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
         _write_sheet(book, title, [readable[name]])
         _write_sheet(book, exact_title, [exact[name]])
     with replace_file(file) as temporary:
-        packed = (
-            BytesIO()
-        )  # after a failed write to a file, the workbook would try again at its end
+        # If a write to a file fails, the workbook tries again when it is deleted.
+        packed = BytesIO()
         book.save(packed)
         temporary.write_bytes(packed.getbuffer())
 

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeVar
 
-from cwboost._utils.threads import Shared, start_threads
+from cwboost._utils.threads import SharedItems, start_threads
 from cwboost.progress import Progress
 
 from .smoothing import one_blas_thread
@@ -67,7 +67,7 @@ def _by_threads(
     Runs none if the system cannot start a thread.
     """
     stop = Event()
-    waiting = Shared(range(len(jobs)))
+    waiting = SharedItems(range(len(jobs)))
     ended: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def run() -> None:

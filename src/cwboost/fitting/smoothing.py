@@ -154,7 +154,7 @@ def _tau(gram: Floats, penalty: Floats) -> float:
 
 
 class Block(NamedTuple):
-    """The spectrum of a system, or of a part of it that is apart from the rest."""
+    """The spectrum of an independent block of a system."""
 
     a: Floats  # eigenvalues of A against A + tau P
     coordinates: Floats  # of the constant function

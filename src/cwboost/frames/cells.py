@@ -52,17 +52,19 @@ def _days(stamps: NDArray[Any], name: str) -> Floats:
     return np.where(np.isnat(stamps), np.nan, exact.astype(np.int64) / MICROSECONDS_PER_DAY)
 
 
-def _check_range(stamps: NDArray[Any], exact: NDArray[Any], name: str, first: int = 0) -> None:
-    """Raise if a date or duration did not fit 64 bits in microseconds; `first` is the first row."""
+def _check_range(
+    stamps: NDArray[Any], exact: NDArray[Any], name: str, rows: Sequence[int] | None = None
+) -> None:
+    """Raise if a date or duration did not fit 64 bits in microseconds; `rows` are its rows."""
     if np.datetime_data(stamps.dtype)[0] in EXACT_UNITS:
         return
     days = f"{stamps.dtype.kind}8[D]"
     wrapped = (exact.astype(days) != stamps.astype(days)) & ~np.isnat(stamps)
     if wrapped.any():
-        row = int(np.flatnonzero(wrapped)[0])
+        at = int(np.flatnonzero(wrapped)[0])
         raise ValueError(
-            f"column {quote(name)}, row {first + row}: {stamps[row]} is out of range: microseconds "
-            "since 1970 do not fit 64 bits; pass it as a number"
+            f"column {quote(name)}, row {rows[at] if rows else at}: {stamps[at]} is out of range: "
+            "microseconds since 1970 do not fit 64 bits; pass it as a number"
         )
 
 
@@ -88,12 +90,15 @@ def read_objects(values: list[Any], name: str) -> Column:
     if set(kinds) in ({"date"}, {"duration"}):
         stamps = [None if m else _without_zone(v) for v, m in zip(values, missing, strict=True)]
         exact = np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]")
+        by_type: dict[Any, list[int]] = {}  # rows with NumPy's dates; others always fit
         for row, stamp in enumerate(stamps):
-            if isinstance(stamp, np.datetime64 | np.timedelta64):  # others always fit
-                _check_range(np.array([stamp]), exact[row : row + 1], name, row)
+            if isinstance(stamp, np.datetime64 | np.timedelta64):
+                by_type.setdefault(stamp.dtype, []).append(row)
+        for dtype, rows in by_type.items():
+            _check_range(np.array([stamps[row] for row in rows], dtype), exact[rows], name, rows)
         return read_array(exact, name)
     found = ", ".join(
-        f"{kind} ({show_cell(example[kind])} in {count(n, 'row')})" for kind, n in kinds.items()
+        f"{kind} ({quote(example[kind])} in {count(n, 'row')})" for kind, n in kinds.items()
     )
     raise TypeError(
         f"column {quote(name)}: expected numbers or text, got {found}; "
@@ -225,8 +230,3 @@ def _kind_of(value: Any) -> str:
     if isinstance(value, numbers.Complex):
         return "complex number"
     return type(value).__name__
-
-
-def show_cell(value: Any) -> str:
-    """Return the representation of a cell for messages, in one line."""
-    return " ".join(quote(value).split())

@@ -21,8 +21,10 @@ import glob
 import gzip
 import io
 import json
+import math
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,7 +124,7 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
     if raw.startswith(b"\x1f\x8b"):
         try:
             raw = gzip.decompress(raw)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{name}: damaged ({error})") from None
     ending = Path(file.removesuffix(".gz")).suffix.lower()
     form = "jsonl" if ending == ".json" else ENDINGS.get(ending) or _looks_like(raw)
@@ -556,19 +558,22 @@ def _plain_values(column: Any) -> list[Any]:
 
 
 def _parse_cells(cells: Cells) -> list[Any]:
-    """Return the values of CSV cells: numbers and booleans, unless that loses digits (007)."""
+    """Return the values of CSV cells: numbers and booleans, unless that loses digits.
+
+    Examples of cells that stay text are 007 and 1e999.
+    """
     distinct = dict.fromkeys(cells)
     if not any(re.match(r"\s*[+-]?0\d", cell) for cell in distinct):
         for parser in (parse_number, parse_boolean):
             values = parse_all(parser, distinct)
-            if values is not None:
+            if values is not None and not any(map(math.isinf, values.values())):
                 plain = {c: _plain(c, v, parser is parse_boolean) for c, v in values.items()}
                 return [plain[cell] for cell in cells]
     return [cell or None for cell in cells]
 
 
 def _plain(cell: str, value: float, boolean: bool) -> bool | int | float | None:
-    if value != value:
+    if math.isnan(value):
         return None
     return bool(value) if boolean else int(cell) if is_whole(cell) else value
 
@@ -577,13 +582,19 @@ def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
     parquet = pyarrow_parquet()
     import pyarrow
 
-    def array(column: Any) -> Any:
+    def array(name: str, column: Any) -> Any:
         if isinstance(column, pyarrow.Array | pyarrow.ChunkedArray):
             return column
-        return pyarrow.array(_plain_values(column), from_pandas=True)
+        try:
+            return pyarrow.array(_plain_values(column), from_pandas=True)
+        except (OverflowError, pyarrow.ArrowException) as error:  # 2**70, or numbers beside text
+            raise ValueError(
+                f"column {quote(name)}: its cells cannot be written as Parquet ({error}); write a "
+                "CSV or JSON lines file"
+            ) from None
 
     try:
-        table = pyarrow.table({name: array(column) for name, column in columns.items()})
+        table = pyarrow.table({name: array(name, column) for name, column in columns.items()})
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{quote(error.object)} has half a surrogate pair, which Parquet cannot hold; write a "

@@ -27,7 +27,6 @@ from .cells import (
     read_array,
     read_categories,
     read_objects,
-    show_cell,
 )
 from .chunks import Chunk
 from .columns import Column, Floats, Labels, Numbers
@@ -204,7 +203,7 @@ def _transposed(rows: Sequence[Any]) -> list[list[Any]]:
     for i, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray):
             raise TypeError(
-                f"the table is a list: expected rows of cells, got {show_cell(row)} as row {i}; "
+                f"the table is a list: expected rows of cells, got {quote(row)} as row {i}; "
                 "pass a dict of columns"
             )
         if len(row) != len(rows[0]):
@@ -251,7 +250,7 @@ def _length(name: str, column: Any) -> int:
     scalar = isinstance(column, str | bytes) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):
         raise TypeError(
-            f"column {quote(name)}: expected an array or a series, got {show_cell(column)}; give a "
+            f"column {quote(name)}: expected an array or a series, got {quote(column)}; give a "
             "value for every row"
         )
     return len(column)
@@ -282,7 +281,7 @@ def read_column(values: Any, name: str) -> Column:
         raise TypeError(f"{name}: expected a value for every row, got a table; pass one column")
     array = as_array(values) if isinstance(values, list | tuple) else np.asarray(values)
     if array.ndim == 0:
-        raise TypeError(f"{name}: expected a value for every row, got {show_cell(values)}")
+        raise TypeError(f"{name}: expected a value for every row, got {quote(values)}")
     if array.ndim != 1:
         raise ValueError(f"{name}: expected one dimension, got an array of shape {array.shape}")
     return read_array(array, name)

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +189,10 @@ class ColumnEntry:
         pieces = _read_pieces(fields, CODE_TYPES if text else NUMBER_TYPES)
         fields.require(sum(n for _, n in pieces) == n_rows, "pieces", f"{n_rows} rows in total")
         n_bytes = sum(n * np.dtype(t).itemsize for t, n in pieces if t != MISSING)
+        unit = "numbers"  # in folders of the first version, and for text
+        if "unit" in fields:
+            unit = fields.text("unit")
+            fields.require(unit in get_args(Unit), "unit", "numbers, dates or durations")
         return cls(
             fields.text("name"),
             file,
@@ -199,7 +203,7 @@ class ColumnEntry:
             tuple(fields.wholes("level", high=len(levels) - 1)) if levels is not None else (),
             boolean=not text and fields.flag("boolean"),
             exact=text or fields.flag("exact"),
-            unit=UNITS.get(fields.text("unit"), "numbers") if "unit" in fields else "numbers",
+            unit=UNITS.get(unit, "numbers"),
         )
 
 

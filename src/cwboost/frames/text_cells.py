@@ -34,7 +34,7 @@ LIKE_A_DATE = re.compile(r"(\d{4}([-/.])\d\d?\2\d\d?|\d\d?([-/.])\d\d?\3\d{4})([
 
 
 class MixedZonesError(ValueError):
-    """Some times of a column have a zone and others have none."""
+    """Only some times of a column have a zone."""
 
     def __init__(self, without: str, zoned: str) -> None:
         super().__init__(without, zoned)

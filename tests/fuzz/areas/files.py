@@ -8,6 +8,7 @@ made right again, as from a faulty or hostile program.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -262,6 +263,7 @@ def _table_files() -> dict[str, bytes]:
         "in.tsv": "\r\n".join(lines).replace(",", "\t").encode("utf-8-sig"),
         "in.jsonl": "\n".join(records).replace("NaN", "null").encode(),
         "in.parquet": Path("in.parquet").read_bytes(),
+        "in.csv.gz": gzip.compress("\n".join(lines).encode()),
     }
 
 
