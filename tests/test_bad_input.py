@@ -485,27 +485,27 @@ def test_learners(error, message, args, options):
         (
             lambda: cb.Spline("x", knots=10**9),
             ValueError,
-            "knots must be a whole number from 0 to 1000",
+            "knots: expected a whole number from 0 to 1000",
         ),
         (
             lambda: cb.Spline("x", knots=-1),
             ValueError,
-            "knots must be a whole number from 0 to 1000, got -1",
+            "knots: expected a whole number from 0 to 1000, got -1",
         ),
-        (lambda: cb.Spline("x", knots=1.5), ValueError, "knots must be a whole number"),
+        (lambda: cb.Spline("x", knots=1.5), ValueError, "knots: expected a whole number"),
         (lambda: cb.Spline("x", knots=0, degree=0), ValueError, "differences of order 2 need more"),
         (lambda: cb.Spline("x", name=3), TypeError, "name"),
         (
             lambda: cb.Polynomial("x", 100),
             ValueError,
-            "degree must be a whole number from 1 to 20, got 100",
+            "degree: expected a whole number from 1 to 20, got 100",
         ),
         (
             lambda: cb.Linear("x", intercept="no"),
             TypeError,
             r"Linear\('x'\): intercept must be True or False, got 'no'",
         ),
-        (lambda: cb.Category("g", kind="one-hot"), ValueError, "kind must be 'ridge' or 'binary'"),
+        (lambda: cb.Category("g", kind="one-hot"), ValueError, "kind: expected 'ridge' or 'binary'"),
         (lambda: cb.Tensor("x", "x"), ValueError, "needs two different columns"),
         (lambda: cb.Tensor("x", 3), TypeError, "expected column names or learners|must be a name"),
         (lambda: cb.Quantile("a"), (TypeError, ValueError), "Quantile: tau must be"),
@@ -580,7 +580,7 @@ def test_predict_refuses(model, table, error, message):
 
 def test_methods_of_a_model_refuse_invalid_arguments(model):
     for call, error, message in (
-        (lambda: model.predict(TABLE, "proba"), ValueError, "kind must be 'response' or 'score'"),
+        (lambda: model.predict(TABLE, "proba"), ValueError, "kind: expected 'response' or 'score'"),
         (
             lambda: model.predict(TABLE, offset=[1, 2]),
             ValueError,
@@ -593,7 +593,7 @@ def test_methods_of_a_model_refuse_invalid_arguments(model):
             ValueError,
             "no term or column 'q'; the model has 'x', 'z', 'g'",
         ),
-        (lambda: model.importance("q"), ValueError, "kind must be one of 'size', 'risk', 'path'"),
+        (lambda: model.importance("q"), ValueError, "kind: expected 'size', 'risk', 'path'"),
         (lambda: model.importance(by="row"), ValueError, "by: expected 'column' or 'term'"),
         (lambda: model.importance("drop"), TypeError, "kind='drop' needs rows; pass table="),
         (lambda: model.importance("risk", repeats=3), TypeError, "repeats= applies only to"),
@@ -612,7 +612,7 @@ def test_methods_of_a_model_refuse_invalid_arguments(model):
         (
             lambda: model.extend(-1, TABLE, Y),
             ValueError,
-            "^n must be a whole number from 0 to .*, got -1",
+            "^n: expected a whole number from 0 to .*, got -1",
         ),
     ):
         with pytest.raises(error, match=message):
@@ -675,8 +675,8 @@ def test_no_rows_to_predict(loss):
         optimizer=cb.Accelerated(0.1, -1),
     ),
     case(
-        ValueError,
-        "Hybrid: rewind must be True or False, got 'no'",
+        TypeError,
+        "Hybrid: rewind: expected True or False, got 'no'",
         optimizer=cb.Hybrid(rewind="no"),
         validation=0.2,
     ),
@@ -687,28 +687,28 @@ def test_no_rows_to_predict(loss):
     ),
     case(
         ValueError,
-        "Hybrid: switch_after must be a whole number",
+        "Hybrid: switch_after: expected a whole number",
         optimizer=cb.Hybrid(switch_after=0),
     ),
     case(
         ValueError,
-        "Hybrid: switch_after must be",
+        "Hybrid: switch_after: expected",
         optimizer=cb.Hybrid(switch_after=2**40),
         validation=0.2,
     ),
     case(
         ValueError, "optimizer: expected 'plain', .* cb.Plain.*, got 'newton'", optimizer="newton"
     ),
-    case(ValueError, "n_iter must be a whole number from 0 to .*, got -1", n_iter=-1),
-    case(ValueError, "n_iter must be a whole number from 0 to .*, got 1.5", n_iter=1.5),
-    case(ValueError, "patience must be a whole number from 1 to .*, got 0", patience=0),
+    case(ValueError, "n_iter: expected a whole number from 0 to .*, got -1", n_iter=-1),
+    case(ValueError, "n_iter: expected a whole number from 0 to .*, got 1.5", n_iter=1.5),
+    case(ValueError, "patience: expected a whole number from 1 to .*, got 0", patience=0),
     case(ValueError, "time_limit must be a positive number of seconds, got nan", time_limit=np.nan),
-    case(ValueError, "n_threads must be .*, got 0", n_threads=0),
+    case(ValueError, "n_threads: expected .*, got 0", n_threads=0),
     case(ValueError, "random_state must be >= 0, got -1", random_state=-1),
     case(TypeError, "random_state must be a whole number", random_state="a"),
     case((ValueError), "start: expected 1 finite number.*, got nan", start=np.nan),
     case(ValueError, "start: expected 1 finite number.*, got 'a'", start="a"),
-    case(ValueError, "scale must be a positive number, got 0|scale: expected .*0", scale=0),
+    case(ValueError, "scale: expected a positive number, got 0|scale: expected .*0", scale=0),
     case(ValueError, "scale: expected 'auto' or a number, got 'x'", scale="x"),
     case(ValueError, "loss: expected one of squared, .* got 'mse'", loss="mse"),
     case(TypeError, "loss: expected a name .* NoneType lacks loss, gradient, start", loss=None),
@@ -765,7 +765,7 @@ def test_too_many_threads_are_refused(monkeypatch):
         raise AssertionError("the work began")
 
     monkeypatch.setattr(sys.modules["cwboost.fitting.prepared"]._core, "LocalRows", start)
-    refused(ValueError, "n_threads must be .*, got 1000000", n_threads=1_000_000)
+    refused(ValueError, "n_threads: expected .*, got 1000000", n_threads=1_000_000)
 
 
 def test_no_iterations():

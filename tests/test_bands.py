@@ -254,7 +254,7 @@ def test_bad_requests_for_a_band_are_refused(banded):
     table, y, model = banded
     with pytest.raises(ValueError, match="level: expected a number between 0 and 1"):
         model.band("x", level=95)
-    with pytest.raises(ValueError, match="kind must be 'pointwise' or 'simultaneous'"):
+    with pytest.raises(ValueError, match="kind: expected 'pointwise' or 'simultaneous'"):
         model.band("x", kind="both")
     with pytest.raises(ValueError, match="no term or column 'no'"):
         model.band("no")

@@ -199,7 +199,7 @@ def test_invalid_arguments_are_refused(problem):
         ({"threshold": 0.99, "method": "share"}, "leaves no term: the largest cost"),
         ({"by": "row"}, "by: expected"),
         ({"method": "all"}, "method: expected 'share' or 'cumulative'"),
-        ({"n_iter": -1}, "n_iter must be"),
+        ({"n_iter": -1}, "n_iter: expected"),
     ):
         with pytest.raises(ValueError, match=message):
             cb.deselect(model, table, y, **options)

@@ -316,9 +316,9 @@ def test_set_level_copies_another_level():
 @pytest.mark.parametrize(
     ("kind", "what", "term", "parameters", "error", "message"),
     [
-        ("spline", "erase", "u", {}, ValueError, "expected one of 'zero', 'rounded'"),
+        ("spline", "erase", "u", {}, ValueError, "expected 'zero', 'rounded'"),
         ("spline", "zero", "w", {}, ValueError, "no term or column 'w'"),
-        ("spline", "rounded", "u", {"digits": 1.5}, ValueError, "digits must be a whole"),
+        ("spline", "rounded", "u", {"digits": 1.5}, ValueError, "digits: expected a whole"),
         ("spline", "smoothed", "u", {"df": -1}, ValueError, "df must be a finite number > 0"),
         ("spline", "smoothed", "u", {"df": 2}, ValueError, "df must be above 2"),
         ("linear", "smoothed", "u", {"df": 2}, TypeError, "expected a Spline.* got a Linear"),

@@ -401,7 +401,7 @@ def test_groups_are_held_out_together():
         ({"terms": "curvy"}, "terms: expected one of 'auto'"),
         ({"loss": "binomial"}, "use CWBClassifier"),
         ({"exclude": ["c"]}, "column 'c' is not in the table"),
-        ({"n_iter": -1}, "n_iter must be a whole number"),
+        ({"n_iter": -1}, "n_iter: expected a whole number"),
     ],
 )
 def test_errors(parameters, message):

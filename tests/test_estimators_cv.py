@@ -152,7 +152,7 @@ def test_bad_parameters_are_refused():
         ({"cv": 1}, "at least 2"),
         ({"cv": "five"}, "folds: expected a number"),
         ({"scoring": "speed"}, "metric: expected"),
-        ({"n_iter": 2.5}, "n_iter must be a whole number"),
+        ({"n_iter": 2.5}, "n_iter: expected a whole number"),
     ]:
         with pytest.raises((ValueError, TypeError), match=message):
             cb.CWBRegressorCV(**options).fit(TABLE, Y)

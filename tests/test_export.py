@@ -491,7 +491,7 @@ def changed(data, path, value):
         (("columns", "x", "low"), None, r"columns.x: expected low and high"),
         (("terms", 0, "name"), "z", r"terms\[1\].name: expected a name that is not used twice"),
         (("terms", 0, "learner", "column"), "q", r"terms\[0\].learner: expected a column"),
-        (("terms", 0, "learner", "knots"), 10**9, r"\[0\].learner: Spline\('x'\): knots must be"),
+        (("terms", 0, "learner", "knots"), 10**9, r"\[0\].learner: Spline\('x'\): knots: expected"),
         (("terms", 0, "learner", "bins"), "many", r"terms\[0\].learner.bins: bins: expected"),
         (("terms", 0, "coef"), [[1.0]], r"terms\[0\].coef: expected 1 times 24 numbers"),
         (("terms", 0, "coef"), [["1"]], r"terms\[0\].coef\[0\]: expected numbers"),

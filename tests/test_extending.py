@@ -382,7 +382,7 @@ def test_a_loss_states_name_target_and_link(monkeypatch):
     for attribute, value in (("target", "ranks"), ("link", "probit"), ("link", None)):
         with monkeypatch.context() as patch:
             patch.setattr(LogCosh, attribute, value)
-            with pytest.raises(ValueError, match=rf"LogCosh.{attribute} must be .*{value!r}"):
+            with pytest.raises(ValueError, match=rf"LogCosh.{attribute}: expected .*{value!r}"):
                 as_loss("log-cosh")
     monkeypatch.setitem(LOSSES, "mine", lambda y, score: y - score)
     with pytest.raises(TypeError, match=r"LOSSES\['mine'\] must be a subclass of cwboost.losses.L"):

@@ -190,7 +190,7 @@ def test_validation_rows_come_from_the_training_rows_only():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "loo"}, "kind must be one of 'kfold'"),
+        ({"kind": "loo"}, "kind: expected 'kfold'"),
         ({"n": 1}, "whole number >= 2 for 'kfold', got 1"),
         ({"n": 2.0}, "whole number >= 2"),
         ({"kind": "bootstrap", "n": 0}, ">= 1 for 'bootstrap'"),

@@ -182,7 +182,7 @@ ERRORS = [
     ("y ~ poly(age, 2, 3)",
      "                 ^", "expected a keyword"),
     ("y ~ poly(age, 2.5)",
-     "              ^", "degree must be a whole number"),
+     "              ^", "degree: expected a whole number"),
     ("y ~ s(job)",
      "      ^", "column 'job': expected numbers"),
     ("y ~ te(lon)",

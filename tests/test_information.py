@@ -395,7 +395,7 @@ def test_losses_that_are_not_likelihoods_are_refused(squared, loss):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"criterion": "bic"}, "criterion: expected one of 'corrected'"),
+        ({"criterion": "bic"}, "criterion: expected 'corrected'"),
         ({"df": "hat"}, "df: expected 'trace' or 'active'"),
         ({"validation": 0.5}, "not the rows of the fit"),
         ({"weights": np.linspace(1, 2, 80)}, "not the rows of the fit"),

@@ -179,7 +179,7 @@ def test_the_estimator_has_intervals():
     ("options", "message"),
     [
         ({"level": 90}, "level: expected a number between 0 and 1"),
-        ({"kind": "magic"}, "kind: expected one of 'cv\\+', 'split'"),
+        ({"kind": "magic"}, "kind: expected 'cv\\+', 'split'"),
         ({"folds": 1}, "folds: expected .* 300, .*; got 1"),
         ({"folds": np.zeros(300)}, "folds: expected at least two"),
         ({"folds": np.zeros(9)}, "folds has 9 rows, the table has 300"),

@@ -214,7 +214,7 @@ def test_a_loss_may_define_kinds_of_prediction():
 
     model = fitted(WithVariance(), COUNTS)
     np.testing.assert_array_equal(model.predict(TABLE, kind="square"), model.predict(TABLE) ** 2)
-    with pytest.raises(ValueError, match="kind must be 'response' or 'score', got 'square'"):
+    with pytest.raises(ValueError, match="kind: expected 'response' or 'score', got 'square'"):
         fitted("squared", COUNTS).predict(TABLE, kind="square")
 
 

@@ -129,7 +129,7 @@ def test_invalid_requests_are_refused():
     with pytest.raises(ValueError, match="no level has min_rows_per_bin"):
         cb.fit({"id": [str(i) for i in range(400)]}, y, [cb.Category("id")], n_iter=1,
                min_rows_per_bin=LEAST)  # fmt: skip
-    with pytest.raises(ValueError, match="whole number >= 1"):
+    with pytest.raises(ValueError, match="expected a whole number from 1"):
         cb.fit(table, y, n_iter=1, min_rows_per_bin=0)
     with pytest.raises(ValueError, match="sites= requires min_rows_per_bin="):
         cb.fit(table, y, n_iter=1, sites="job")

@@ -142,7 +142,7 @@ def test_metadata():
 
 def test_errors(monkeypatch):
     model = cases.kind_model("linear")
-    with pytest.raises(ValueError, match="numbers must be"):
+    with pytest.raises(ValueError, match="numbers: expected"):
         to_onnx(model, numbers="half")
     with pytest.raises(ValueError, match="no chosen term"):
         to_onnx(model.at(0))

@@ -88,7 +88,7 @@ def test_a_momentum_of_zero_is_allowed(rows, kind):
 
 @pytest.mark.parametrize("value", [0, 10**8 + 1, 2.5, True])
 def test_hybrid_refuses_invalid_values_of_switch_after(rows, value):
-    with pytest.raises(ValueError, match=r"Hybrid: switch_after must be a whole number"):
+    with pytest.raises(ValueError, match=r"Hybrid: switch_after: expected a whole number"):
         cb.fit(*rows, optimizer=cb.Hybrid(switch_after=value), validation=0.3, n_iter=1)
 
 

@@ -677,8 +677,8 @@ def test_estimators_plot(table):
     [
         ({"which": "nothing"}, "no term or column 'nothing'"),
         ({"which": "u", "kind": "risk"}, "leave out 'u'"),
-        ({"kind": "pie"}, "kind must be one of 'effects'"),
-        ({"which": "u", "scale": "log"}, "scale must be"),
+        ({"kind": "pie"}, "kind: expected 'effects'"),
+        ({"which": "u", "scale": "log"}, "scale: expected"),
         ({"which": "u", "view": "some"}, "view must be"),
         ({"which": "u", "view": (2, 1)}, "low < high"),
         ({"which": "u", "output": "a"}, "expected one of the classes"),

@@ -582,7 +582,7 @@ def test_the_warning_points_at_the_caller():
 def test_bad_numbers_of_threads_are_refused(n_threads):
     model, X = wide()
     for call in (model.predict, model.contributions):
-        with pytest.raises(ValueError, match="n_threads must be a whole number from 1 to 1024"):
+        with pytest.raises(ValueError, match="n_threads: expected a whole number from 1 to 1024"):
             call(X[:2], n_threads=n_threads)
 
 

@@ -185,7 +185,7 @@ def test_short_fits_and_bad_arguments(problem):
         ({"repeats": 0}, "repeats: expected a whole number from 1"),
         ({"by": "row"}, "by: expected"),
         ({"rate": 0}, "rate"),
-        ({"n_iter": 1.5}, "n_iter must be"),
+        ({"n_iter": 1.5}, "n_iter: expected"),
     ):
         with pytest.raises(ValueError, match=message):
             cb.probe(table, y, **options)

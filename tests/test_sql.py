@@ -170,7 +170,7 @@ def many_terms() -> tuple[cb.Model, dict[str, np.ndarray]]:
 
 
 def test_steps_at_floats_that_sqlite_misreads():
-    """Literals with 16 and 17 digits must be exact, or the next float is on the wrong side."""
+    """Literals with 16 and 17 digits: expected exact, or the next float is on the wrong side."""
     x = np.array([-0.2635315478341341, 374.6883973654719, 5750329.194416421, 9e9])
     x = np.sort(np.concatenate([np.repeat(x, 5), np.random.default_rng(0).normal(size=200)]))
     model = cb.fit({"x": x}, np.sin(40 * x), [cb.Step("x", bins=100)], n_iter=50)
@@ -252,9 +252,9 @@ def test_an_unknown_link_is_refused_by_name(monkeypatch):
 
 def test_errors():
     model = cases.kind_model("linear")
-    with pytest.raises(ValueError, match="expected one of duckdb, sqlite, postgres"):
+    with pytest.raises(ValueError, match="expected 'duckdb', 'sqlite' or 'postgres'"):
         to_sql(model, dialect="oracle")
-    with pytest.raises(ValueError, match="kind must be"):
+    with pytest.raises(ValueError, match="kind: expected"):
         to_sql(model, kind="both")
     with pytest.raises(ValueError, match="twice in the result"):
         to_sql(model, keep=["Score"])

@@ -166,7 +166,7 @@ def test_q_is_the_largest_number_that_keeps_the_bound(p, pfer, cutoff, assumptio
         ({"q": 2, "pfer": 0}, "pfer: expected a number above 0"),
         ({"cutoff": 0.6, "pfer": 1e-6}, "even fits that choose 1 of 3 have the bound"),
         ({"q": 3, "pfer": 1e-6}, "even if all of them must agree"),
-        ({"q": 2, "cutoff": 0.9, "assumption": "normal"}, "assumption: expected one of"),
+        ({"q": 2, "cutoff": 0.9, "assumption": "normal"}, "assumption: expected 'unimodal'"),
         ({"q": 2, "cutoff": 0.9, "sampling": "all"}, "sampling: expected 'complementary' or"),
         (
             {"q": 2, "cutoff": 0.9, "sampling": "subsampling", "assumption": "unimodal"},
@@ -176,9 +176,9 @@ def test_q_is_the_largest_number_that_keeps_the_bound(p, pfer, cutoff, assumptio
         ({"q": 2, "cutoff": 0.9, "by": "row"}, "by: expected 'column' or 'term'"),
         ({"q": 2, "cutoff": 0.9, "groups": [1, 2]}, "groups has 2 rows, the table has 40"),
         ({"q": 2, "cutoff": 0.9, "groups": np.ones(40)}, "groups: all rows are in one group"),
-        ({"q": 2, "cutoff": 0.9, "n_iter": -1}, "n_iter must be"),
+        ({"q": 2, "cutoff": 0.9, "n_iter": -1}, "n_iter: expected"),
         ({"q": 2, "cutoff": 0.9, "rate": 0}, "rate"),
-        ({"q": 2, "cutoff": 0.9, "n_threads": 0}, "n_threads must be"),
+        ({"q": 2, "cutoff": 0.9, "n_threads": 0}, "n_threads: expected"),
     ],
 )
 def test_bad_arguments_are_refused(options, message):
@@ -440,7 +440,7 @@ def test_plots(problem):
     path.figure_.canvas.draw()
     figure, ax = plt.subplots()
     assert cb.StabilityDisplay.from_stability(found, ax=ax).figure_ is figure
-    with pytest.raises(ValueError, match="kind must be"):
+    with pytest.raises(ValueError, match="kind: expected"):
         found.plot(kind="bars")
     plt.close("all")
 

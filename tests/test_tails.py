@@ -55,7 +55,7 @@ def test_smooth_columns_and_gaps_are_not_flattened():
 def test_centered_keeps_lines_free():
     with pytest.raises(ValueError, match="tails must be 'smooth'"):
         cb.Centered("x", tails="flat")
-    with pytest.raises(ValueError, match="tails must be 'flat' or 'smooth'"):
+    with pytest.raises(ValueError, match="tails: expected 'flat' or 'smooth'"):
         cb.Spline("x", tails="free")
     x = np.append(np.linspace(0, 1, 200), 50.0)
     model = cb.fit({"x": x}, x**2, [cb.Centered("x", df=1)], n_iter=20)

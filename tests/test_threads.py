@@ -74,7 +74,7 @@ def test_all_public_callables_with_threads_are_known():
 @pytest.mark.parametrize("n_threads", [0, -1, 2.5, "2", True, 1025, 10**9, 2**63])
 @pytest.mark.parametrize("name", CALLS)
 def test_impossible_numbers_of_threads(name, n_threads):
-    with pytest.raises(ValueError, match="n_threads must be a whole number from 1 to 1024, got"):
+    with pytest.raises(ValueError, match="n_threads: expected a whole number from 1 to 1024, got"):
         CALLS[name](n_threads)
 
 

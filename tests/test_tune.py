@@ -127,8 +127,8 @@ def test_brackets_narrow_and_lengthen(least, more, factor, kind):
     [
         (lambda: cb.Hyperband(least=50, most=40), "least must not exceed most"),
         (lambda: cb.Hyperband(factor=1), "factor must be a number > 1"),
-        (lambda: cb.Halving(0), "n must be a whole number >= 1"),
-        (lambda: cb.RandomSearch(n_iter=2.5), "n_iter must be a whole number >= 1"),
+        (lambda: cb.Halving(0), "n: expected a whole number"),
+        (lambda: cb.RandomSearch(n_iter=2.5), "n_iter: expected a whole number"),
         (lambda: as_brackets([[(10, 2), (10, 1)]]), "budgets must rise"),
         (lambda: as_brackets([[(10, 2), (20, 3)]]), "configurations must not"),
         (lambda: as_brackets([[]]), "without rungs"),
@@ -458,7 +458,7 @@ def test_wrong_spaces_are_refused(rows, space, message):
         ({"metric": ["risk", "rmse"]}, "metric: expected one, got 2"),
         ({"folds": 1}, "at least 2"),
         ({"validation": 1.5}, "validation must be a share"),
-        ({"n_threads": 0}, "n_threads must be"),
+        ({"n_threads": 0}, "n_threads: expected"),
         ({"file": "no/such/folder/t.jsonl"}, "this folder does not exist"),
     ],
 )
@@ -797,7 +797,7 @@ def test_plot_of_the_paths(tuning):
     )
     assert data["score"][best] == pytest.approx(tuning.best.score)
     plt.close(display.figure_)
-    with pytest.raises(ValueError, match="kind must be 'parameters' or 'paths'"):
+    with pytest.raises(ValueError, match="kind: expected 'parameters' or 'paths'"):
         tuning.plot("trees")
 
 

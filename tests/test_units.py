@@ -161,7 +161,7 @@ def test_few_values_get_one_step_each():
 
 
 def test_unknown_kinds_of_steps_are_refused():
-    with pytest.raises(ValueError, match="kind must be 'steps' or 'spikes', got 'ridge'"):
+    with pytest.raises(ValueError, match="kind: expected 'steps' or 'spikes', got 'ridge'"):
         cb.Step("x", kind="ridge")
 
 

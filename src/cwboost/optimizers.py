@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
-from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_flag, check_one_of, check_whole, is_number
 from cwboost._utils.text import quote
 
 from . import _core
@@ -212,14 +212,9 @@ class Hybrid(Optimizer):
     def core(self) -> _core.Hybrid:
         self._check_positive("rate")
         self._check_positive("momentum", may_be_zero=True)
-        if not is_whole(self.switch_after) or not 1 <= self.switch_after <= 10**8:
-            raise ValueError(
-                f"Hybrid: switch_after must be a whole number >= 1, got {quote(self.switch_after)}"
-            )
-        if not is_flag(self.rewind):
-            raise ValueError(f"Hybrid: rewind must be True or False, got {quote(self.rewind)}")
-        if not is_one_of(self.then, ("all", "training")):
-            raise ValueError(f"Hybrid: then must be 'all' or 'training', got {quote(self.then)}")
+        check_whole("Hybrid: switch_after", self.switch_after, 1, 10**8)
+        check_flag("Hybrid: rewind", self.rewind)
+        check_one_of("Hybrid: then", self.then, ("all", "training"))
         return _core.Hybrid(
             self.rate, self.momentum, int(self.switch_after), bool(self.rewind), self.then == "all"
         )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .text import quote
+from .text import list_choices, quote
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -42,6 +42,19 @@ def is_one_of(value: Any, choices: Container[str]) -> TypeGuard[str]:
     [True, False, False, False]
     """
     return isinstance(value, str) and value in choices
+
+
+def check_one_of(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raise if an argument is not one of the texts that it can be.
+
+    Examples
+    --------
+    >>> check_one_of("kind", "rows", ("column", "term"))
+    Traceback (most recent call last):
+    ValueError: kind: expected 'column' or 'term', got 'rows'
+    """
+    if not is_one_of(value, choices):
+        raise ValueError(f"{name}: expected {list_choices(choices)}, got {quote(value)}")
 
 
 def has_items(value: Any) -> TypeGuard[Iterable[Any]]:

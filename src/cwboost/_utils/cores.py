@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .checks import is_whole
-from .text import quote
+from .checks import check_whole
 
 THREADS_FROM = 20_000  # with fewer rows a second thread costs more time than it saves
 MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
@@ -17,10 +16,8 @@ MAX_THREADS = 1024  # more than any machine has; the system refuses to start ver
 
 def check_threads(n_threads: Any) -> None:
     """Raise if `n_threads` is neither None nor a possible number of threads."""
-    if n_threads is not None and not (is_whole(n_threads) and 1 <= n_threads <= MAX_THREADS):
-        raise ValueError(
-            f"n_threads must be a whole number from 1 to {MAX_THREADS}, got {quote(n_threads)}"
-        )
+    if n_threads is not None:
+        check_whole("n_threads", n_threads, 1, MAX_THREADS)
 
 
 def threads_for(n_threads: int | None, n_rows: int = THREADS_FROM) -> int:

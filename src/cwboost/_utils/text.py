@@ -124,6 +124,18 @@ def quote_names(names: Iterable[Any]) -> str:
     return list_names(map(quote, names))
 
 
+def list_choices(names: Iterable[Any]) -> str:
+    """Return the names in quotes as alternatives.
+
+    Examples
+    --------
+    >>> list_choices(["size", "risk", "path"])
+    "'size', 'risk' or 'path'"
+    """
+    *others, last = map(quote, names)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def similar_names(word: str, known: Iterable[str], least: float = 0.6) -> list[str]:
     """Return at most three known names that resemble a word; case and outer blanks do not matter.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import is_one_of, is_whole
+from cwboost._utils.checks import check_one_of, is_whole
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Column, Floats, Numbers
@@ -61,10 +61,7 @@ class Bins:
                 f"bins: expected one of {', '.join(map(repr, known))} or a whole number from 2 "
                 f"to {MAX_POINTS}, got {quote(self.n)}"
             )
-        if not is_one_of(self.points, ("equal", "quantile")):
-            raise ValueError(
-                f"bins: points must be 'equal' or 'quantile', got {quote(self.points)}"
-            )
+        check_one_of("bins: points", self.points, ("equal", "quantile"))
 
     def make(
         self,

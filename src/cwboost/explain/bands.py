@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.checks import check_one_of, is_number
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
@@ -74,10 +74,7 @@ def find_source(model: Model, source: str = "auto") -> str | None:
 
 def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> None:
     """Raise if the model has no band of this level, kind and source."""
-    if not is_one_of(source, SOURCES):
-        raise ValueError(
-            f"source: expected one of {', '.join(map(repr, SOURCES))}, got {quote(source)}"
-        )
+    check_one_of("source", source, SOURCES)
     found = find_source(model, source)
     if found is None:
         wanted = "" if source == "auto" else f" of source {quote(source)}"
@@ -97,8 +94,7 @@ def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> Non
         )
     if level is not None and not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {quote(level)}")
-    if not is_one_of(kind, ("pointwise", "simultaneous")):
-        raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {quote(kind)}")
+    check_one_of("kind", kind, ("pointwise", "simultaneous"))
     if found == "bags" and (level is not None or kind == "simultaneous"):
         raise ValueError(
             f"{'kind' if level is None else 'level'}: the band of an average of bags goes from the "

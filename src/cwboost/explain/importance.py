@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import as_part
@@ -52,8 +52,7 @@ def importance(
 ) -> dict[str, Any]:
     """See Model.importance."""
     kind = check_kind(kind)
-    if not is_one_of(by, ("column", "term")):
-        raise ValueError(f"by: expected 'column' or 'term', got {quote(by)}")
+    check_one_of("by", by, ("column", "term"))
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if kind not in OPTIONS[name]:
@@ -83,9 +82,7 @@ def importance(
 def check_kind(kind: Any) -> str:
     """Return the kind of importance by its first name; raise if there is no such kind."""
     kind = OTHER_NAMES.get(kind, kind) if isinstance(kind, str) else kind
-    if not is_one_of(kind, KINDS):
-        names = ", ".join(map(repr, KINDS))
-        raise ValueError(f"importance: kind must be one of {names}; got {quote(kind)}")
+    check_one_of("importance: kind", kind, KINDS)
     return str(kind)
 
 

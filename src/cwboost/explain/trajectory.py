@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import check_whole, has_items, is_one_of
+from cwboost._utils.checks import check_one_of, check_whole, has_items
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model, check_model
@@ -130,8 +130,7 @@ def traces(model: Model, kind: str = "size", n: int = FRAMES) -> Traces:
     >>> found.sizes["x"][[0, 1, 20]].round(2), len(found.chosen["x"])
     (array([0.  , 0.1 , 0.88]), 20)
     """
-    if not is_one_of(kind, ("size", "deviation", "range")):
-        raise ValueError(f"kind must be 'size', 'deviation' or 'range', got {quote(kind)}")
+    check_one_of("kind", kind, ("size", "deviation", "range"))
     iterations = key_iterations(model, n)
     sizes = {}
     for name, beta in coefficients_at(model, iterations).items():

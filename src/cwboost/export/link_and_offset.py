@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_one_of
 from cwboost._utils.text import quote
 from cwboost.model.model import Model
 
@@ -24,8 +24,7 @@ def checked_link(model: Model, kind: str, known: Collection[str], to: str) -> st
     to : str
         The name of the export, for the error if it cannot write the link.
     """
-    if not is_one_of(kind, ("response", "score")):
-        raise ValueError(f"kind must be 'response' or 'score', got {quote(kind)}")
+    check_one_of("kind", kind, ("response", "score"))
     if kind == "score":
         return "identity"
     link = model.loss.link

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost._utils.checks import check_text, is_one_of
+from cwboost._utils.checks import check_one_of, check_text
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
@@ -92,8 +92,7 @@ def to_onnx(
 
 
 def _check_options(numbers: Any, missing: Any) -> None:
-    if not is_one_of(numbers, ("double", "float")):
-        raise ValueError(f"numbers must be 'double' or 'float', got {quote(numbers)}")
+    check_one_of("numbers", numbers, ("double", "float"))
     check_text("missing", missing)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_one_of
 from cwboost._utils.text import quote
 from cwboost.model.model import Model, check_model
 from cwboost.model.pieces import pieces_of
@@ -95,8 +95,7 @@ def to_sql(
     FROM model_scores
     """
     check_model(model, "to_sql")
-    if not is_one_of(dialect, DIALECTS):
-        raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {quote(dialect)}")
+    check_one_of("dialect", dialect, DIALECTS)
     for argument, names in (("table", table), ("keep", keep)):
         _check_names(argument, names)
     link = checked_link(model, kind, LINKS, "SQL")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_one_of, check_whole, is_flag, is_number, is_one_of, is_whole
 from cwboost._utils.cores import check_threads
 from cwboost._utils.text import quote
 from cwboost.losses import Loss
@@ -62,10 +62,7 @@ class FitOptions(NamedTuple):
         `check` does the rest when the rows are known.
         """
         optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
-        if not is_one_of(search, SEARCHES):
-            raise ValueError(
-                f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {quote(search)}"
-            )
+        check_one_of("search", search, SEARCHES)
         if not (isinstance(polish, PolishWeight) or is_one_of(polish, ("repeat",))):
             check_polish(polish)
         if not (is_number(tolerance) and 0.0 <= tolerance < 1.0):
@@ -113,27 +110,20 @@ def check_counts(
     `n_iter_name` is the user's name of the number of iterations.
     """
     check_threads(n_threads)
-    _check_count(n_iter_name, n_iter, 0)
+    check_whole(n_iter_name, n_iter, 0, MAX_COUNT)
     if patience is not None:
-        _check_count("patience", patience, 1)
+        check_whole("patience", patience, 1, MAX_COUNT)
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(
             f"time_limit must be a positive number of seconds, got {quote(time_limit)}"
         )
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
-    if not is_whole(value) or not least <= value <= MAX_COUNT:
-        raise ValueError(
-            f"{name} must be a whole number from {least} to {MAX_COUNT}, got {quote(value)}"
-        )
-
-
 def check_min_rows(min_rows_per_bin: Any, sites: Any = None) -> None:
     """Raise unless min_rows_per_bin is a count and sites, if given, names a column."""
     rows = min_rows_per_bin
-    if rows is not None and not (is_whole(rows) and 1 <= rows < 2**31):
-        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {quote(rows)}")
+    if rows is not None:
+        check_whole("min_rows_per_bin", rows, 1, 2**31 - 1)
     if sites is not None and not isinstance(sites, str):
         raise TypeError(f"sites: expected the name of a column, got {type(sites).__name__}")
     if sites is not None and rows is None:

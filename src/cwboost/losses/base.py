@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from cwboost import _core
-from cwboost._utils.checks import is_built_in, is_one_of
+from cwboost._utils.checks import check_one_of, is_built_in
 from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost._utils.text import quote
 from cwboost.binning.number_statistics import weighted_quantile
@@ -321,9 +321,7 @@ class Loss:
 
     def check_kind(self, kind: Any) -> None:
         """Raise unless the loss has predictions of this kind."""
-        if not is_one_of(kind, self.prediction_kinds):
-            kinds = " or ".join(map(repr, self.prediction_kinds))
-            raise ValueError(f"kind must be {kinds}, got {quote(kind)}")
+        check_one_of("kind", kind, self.prediction_kinds)
 
     @property
     def estimand(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cwboost._utils.checks import is_one_of, is_subclass, is_whole
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_one_of, is_one_of, is_subclass, is_whole
+from cwboost._utils.text import list_choices, quote
 
 from .base import Loss
 from .classes import MAX_CLASSES
@@ -76,10 +76,7 @@ def _check_definition(loss: Loss, who: str) -> None:
             f"loss: {who} needs a class attribute `name`, the word for it in messages and files "
             "(a string)"
         )
-    if not is_one_of(loss.target, TARGETS):
-        raise ValueError(
-            f"loss: {who}.target must be 'numbers' or 'classes', got {quote(loss.target)}"
-        )
+    check_one_of(f"loss: {who}.target", loss.target, TARGETS)
     least = 0 if loss.target == "classes" else 1  # 0: as many as there are classes
     if not (is_whole(loss.n_outputs) and least <= loss.n_outputs <= MAX_CLASSES):
         raise ValueError(
@@ -88,8 +85,8 @@ def _check_definition(loss: Loss, who: str) -> None:
         )
     if not is_one_of(loss.link, INVERSE_LINKS) and not loss.has_response:
         raise ValueError(
-            f"loss: {who}.link must be one of {', '.join(map(repr, INVERSE_LINKS))}, got "
-            f"{quote(loss.link)}; for another link define response(score)"
+            f"loss: {who}.link: expected {list_choices(INVERSE_LINKS)}, got {quote(loss.link)}; "
+            "for another link define response(score)"
         )
 
 

@@ -26,13 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
-from cwboost._utils.checks import (
-    as_real,
-    is_flag,
-    is_number,
-    is_one_of,
-    is_whole,
-)
+from cwboost._utils.checks import as_real, check_one_of, check_whole, is_flag, is_number
 from cwboost._utils.text import quote, quote_names
 from cwboost._utils.unknown_arguments import check_keywords
 from cwboost.frames.columns import Floats
@@ -48,8 +42,7 @@ LEAST_SHARE = 1e-9  # of the largest mass; coefficients without rows follow thei
 
 def apply(model: Model, what: str, term: str, **parameters: Any) -> Model:
     """See Model.edit."""
-    if not is_one_of(what, EDITS):
-        raise ValueError(f"edit: expected one of {', '.join(map(repr, EDITS))}, got {quote(what)}")
+    check_one_of("edit", what, EDITS)
     check_keywords(f"edit {quote(what)}", EDITS[what], parameters)
     return EDITS[what](model, term, **parameters)
 
@@ -106,10 +99,7 @@ def rounded(model: Model, term: str, digits: int = 2) -> Model:
     array([-1.3, -0.3,  1.7])
     """
     check_model(model, "rounded")
-    if not is_whole(digits) or abs(digits) > 15:
-        raise ValueError(
-            f"rounded: digits must be a whole number from -15 to 15, got {quote(digits)}"
-        )
+    check_whole("rounded: digits", digits, -15, 15)
     digits = int(digits)
     found = _single(model, term)
     shift, beta = _centred(found)

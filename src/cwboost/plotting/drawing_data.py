@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_one_of
 from cwboost._utils.text import quote, quote_names, readable_number
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import Sample
@@ -129,10 +129,7 @@ class EffectScale:
     target: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_one_of(self.scale, ("score", "response", "ratio")):
-            raise ValueError(
-                f"scale must be 'score', 'response' or 'ratio', got {quote(self.scale)}"
-            )
+        check_one_of("scale", self.scale, ("score", "response", "ratio"))
         if self.scale == "ratio" and self.link not in ("logit", "log"):
             raise ValueError(
                 "scale='ratio' requires a loss with a log or logit link, but the link of the "

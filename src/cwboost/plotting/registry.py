@@ -10,8 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from cwboost._utils.checks import is_one_of
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_one_of
 
 DEFAULT = "effects"
 # By kind, the display class or where it is: "module:class" within this package.
@@ -27,9 +26,7 @@ DISPLAYS: dict[str, Any] = {
 
 def find_display(kind: str) -> Any:
     """Return the display class of a kind of plot; raise ValueError if the kind is unknown."""
-    if not is_one_of(kind, DISPLAYS):
-        known = ", ".join(map(repr, DISPLAYS))
-        raise ValueError(f"kind must be one of {known}, got {quote(kind)}")
+    check_one_of("kind", kind, DISPLAYS)
     found = DISPLAYS[kind]
     if isinstance(found, str):
         module, name = found.split(":")

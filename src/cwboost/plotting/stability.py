@@ -7,8 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cwboost._utils.checks import check_instance, is_one_of
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_instance, check_one_of
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.stability import Stability
 
@@ -93,8 +92,7 @@ class StabilityDisplay(Display):
         labels : mapping of column to text, optional
         ax : matplotlib axes, optional
         """
-        if not is_one_of(kind, ("frequency", "path")):
-            raise ValueError(f"kind must be 'frequency' or 'path', got {quote(kind)}")
+        check_one_of("kind", kind, ("frequency", "path"))
         check_options(max_names=max_names, labels=labels, ax=ax)
         display = cls(stability, kind=kind, max_names=max_names, labels=labels)
         return display.drawn(ax)

@@ -7,8 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cwboost._utils.checks import check_instance, is_one_of
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_instance, check_one_of
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.tuning.successive_halving import Trial
 from cwboost.selection.tuning.tune import Tuning
@@ -62,8 +61,7 @@ class TuningDisplay:
 
     def __init__(self, tuning: Tuning, kind: Literal["parameters", "paths"] = "parameters") -> None:
         check_instance("tuning", tuning, Tuning)
-        if not is_one_of(kind, ("parameters", "paths")):
-            raise ValueError(f"kind must be 'parameters' or 'paths', got {quote(kind)}")
+        check_one_of("kind", kind, ("parameters", "paths"))
         self.tuning, self.kind = tuning, kind
         last = {t.configuration: t for t in tuning.trials}
         # the best are drawn last, above the others

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.checks import check_one_of, is_number
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import FitInput
@@ -173,6 +173,5 @@ def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any)
     check_has_path(model, "deselect")
     if not is_number(threshold) or not 0 <= threshold < 1:
         raise ValueError(f"threshold: expected a share from 0 to below 1, got {quote(threshold)}")
-    if not is_one_of(method, ("share", "cumulative")):
-        raise ValueError(f"method: expected 'share' or 'cumulative', got {quote(method)}")
+    check_one_of("method", method, ("share", "cumulative"))
     check_counts(0 if n_iter is None else n_iter, None, None, n_threads)

@@ -13,7 +13,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import check_whole, has_items, is_flag, is_number, is_one_of, is_whole
+from cwboost._utils.checks import (
+    check_one_of,
+    check_whole,
+    has_items,
+    is_flag,
+    is_number,
+    is_one_of,
+    is_whole,
+)
 from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.aligned import aligned_column
@@ -117,9 +125,7 @@ class Folds:
     stratified: bool | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
-        if not is_one_of(self.kind, KINDS):
-            known = ", ".join(map(repr, KINDS))
-            raise ValueError(f"Folds: kind must be one of {known}; got {quote(self.kind)}")
+        check_one_of("Folds: kind", self.kind, KINDS)
         least = 2 if self.kind == "kfold" else 1
         if not is_whole(self.n) or self.n < least:
             raise ValueError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from cwboost._utils.checks import is_one_of
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_one_of
 
 By = Literal["column", "term"]
 
@@ -28,5 +27,4 @@ def names_by(terms: Iterable[Any], by: str) -> list[str]:
 
 def check_by(by: Any) -> None:
     """Raise unless `by` is "column" or "term"."""
-    if not is_one_of(by, ("column", "term")):
-        raise ValueError(f"by: expected 'column' or 'term', got {quote(by)}")
+    check_one_of("by", by, ("column", "term"))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_whole
 from cwboost._utils.cores import threads_for
 from cwboost._utils.lazy import cached_property
 from cwboost._utils.memory import ArrayPool
@@ -177,10 +177,7 @@ def probe(
     bar, seed = as_progress(progress), as_seed(random_state)
     check_by(by)
     check_counts(n_iter, None, None, n_threads)
-    if not is_whole(repeats) or not 1 <= repeats <= MAX_REPEATS:
-        raise ValueError(
-            f"repeats: expected a whole number from 1 to {MAX_REPEATS}; got {quote(repeats)}"
-        )
+    check_whole("repeats", repeats, 1, MAX_REPEATS)
     optimizer = as_optimizer(Plain(rate))
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
     if not binned.plans:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_one_of, is_whole
+from cwboost._utils.checks import check_one_of, check_whole
 from cwboost._utils.cores import threads_for
 from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
@@ -305,18 +305,14 @@ def stability(
 
 def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
     """Raise if arguments are invalid or contradict each other; return the assumption."""
-    if not is_one_of(sampling, N_SAMPLES):
-        words = " or ".join(map(repr, N_SAMPLES))
-        raise ValueError(f"sampling: expected {words}; got {quote(sampling)}")
+    check_one_of("sampling", sampling, N_SAMPLES)
     if sampling == "subsampling" and assumption not in (None, "none"):
         raise ValueError(
             f"assumption: {quote(assumption)} needs pairs of halves; use sampling='complementary' "
             "or assumption='none'"
         )
-    if n_samples is not None and not (is_whole(n_samples) and 2 <= n_samples <= MAX_SAMPLES):
-        raise ValueError(
-            f"n_samples: expected a whole number from 2 to {MAX_SAMPLES}; got {quote(n_samples)}"
-        )
+    if n_samples is not None:
+        check_whole("n_samples", n_samples, 2, MAX_SAMPLES)
     check_by(by)
     return DEFAULT_ASSUMPTIONS[sampling] if assumption is None else assumption
 

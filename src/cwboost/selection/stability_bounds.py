@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, fminbound
 
-from cwboost._utils.checks import check_whole, is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_one_of, check_whole, is_number, is_whole
 from cwboost._utils.text import quote
 
 Floats = NDArray[np.float64]
@@ -108,9 +108,7 @@ def check_bound(
         raise ValueError(
             f"pass two of q, cutoff and pfer, for instance cutoff=0.75, pfer=1; got {sum(given)}"
         )
-    if not is_one_of(assumption, ASSUMPTIONS):
-        words = ", ".join(map(repr, ASSUMPTIONS))
-        raise ValueError(f"assumption: expected one of {words}; got {quote(assumption)}")
+    check_one_of("assumption", assumption, ASSUMPTIONS)
     if q is not None and not (is_whole(q) and 1 <= q <= (q if p is None else p)):
         most = "" if p is None else f" to {p}, the number of candidates"
         raise ValueError(f"q: expected a whole number from 1{most}; got {quote(q)}")

@@ -22,7 +22,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_one_of
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost._utils.user_warnings import warn_user
@@ -191,12 +191,10 @@ def _check_criterion(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
             f"aic: the {loss.name} loss is not a likelihood, or its dispersion is unknown; choose "
             "the number of iterations by validation rows or cross-validation"
         )
-    if criterion is not None and not is_one_of(criterion, CRITERIA):
-        raise ValueError(
-            f"criterion: expected one of {', '.join(map(repr, CRITERIA))}, got {quote(criterion)}"
-        )
-    if df is not None and not is_one_of(df, ("trace", "active")):
-        raise ValueError(f"df: expected 'trace' or 'active', got {quote(df)}")
+    if criterion is not None:
+        check_one_of("criterion", criterion, CRITERIA)
+    if df is not None:
+        check_one_of("df", df, ("trace", "active"))
     if not normal and criterion in ("corrected", "gmdl"):
         raise ValueError(
             f"criterion: {quote(criterion)} applies only to the squared loss, not to the "

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._core import SLOT_F
-from cwboost._utils.checks import is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_one_of, is_number, is_whole
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import quote
 from cwboost._utils.user_warnings import warn_user
@@ -280,8 +280,7 @@ def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> N
     check_threads(n_threads)
     if not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {quote(level)}")
-    if not is_one_of(kind, KINDS):
-        raise ValueError(f"kind: expected one of {', '.join(map(repr, KINDS))}, got {quote(kind)}")
+    check_one_of("kind", kind, KINDS)
     if folds is not None and kind not in KINDS_WITH_FOLDS:
         names = " and ".join(f"kind={name!r}" for name in KINDS_WITH_FOLDS)
         raise ValueError(f"folds= applies only to {names}, not to kind={quote(kind)}")

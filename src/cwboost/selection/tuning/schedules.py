@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import check_whole, is_number
 from cwboost._utils.text import quote
 
 MAX_ITERATIONS = 2**31 - 2  # of a fit
@@ -30,8 +30,7 @@ Bracket = tuple[Rung, ...]
 
 def _check_whole(who: str, **values: Any) -> None:
     for name, value in values.items():
-        if not is_whole(value) or not 1 <= value <= MAX_ITERATIONS:
-            raise ValueError(f"{who}: {name} must be a whole number >= 1, got {quote(value)}")
+        check_whole(f"{who}: {name}", value, 1, MAX_ITERATIONS)
 
 
 def _check_range(who: str, least: Any, most: Any, factor: Any) -> None:

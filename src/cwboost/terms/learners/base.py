@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
-from cwboost._utils.checks import is_number, is_one_of, simplify_fields
+from cwboost._utils.checks import check_one_of, is_number, simplify_fields
 from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins, as_bins
@@ -104,10 +104,7 @@ class Learner:
             raise TypeError(f"{self.shown}: name must be a string, got {quote(self.name)}")
         if self.states_smoothing:
             self._check_smoothing(self.target_df)
-        if not is_one_of(self.df_kind, ("df2", "df1")):
-            raise ValueError(
-                f"{self.shown}: df_kind must be 'df2' or 'df1', got {quote(self.df_kind)}"
-            )
+        check_one_of(f"{self.shown}: df_kind", self.df_kind, ("df2", "df1"))
         self.check_parameters()
 
     def _check_smoothing(self, df: Any) -> None:

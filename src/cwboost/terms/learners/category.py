@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from cwboost._utils.checks import is_one_of
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_one_of
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis
 from cwboost.terms.encoders import Encoder, Levels
 from cwboost.terms.plan import Plan
@@ -48,10 +47,7 @@ class Category(Learner):
     df_range: ClassVar[tuple[float, float] | None] = (2, 10)
 
     def check_parameters(self) -> None:
-        require(
-            is_one_of(self.kind, ("ridge", "binary")),
-            f"{self.shown}: kind must be 'ridge' or 'binary', got {quote(self.kind)}",
-        )
+        check_one_of(f"{self.shown}: kind", self.kind, ("ridge", "binary"))
         require(
             self.kind == "ridge" or not self.states_smoothing,
             f"{self.shown}: binary levels are unpenalised and take neither df nor smoothing",

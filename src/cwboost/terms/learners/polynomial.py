@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from cwboost._utils.checks import is_whole
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_whole
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.bases.powers import MAX_DEGREE
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
 
-from .base import require
 from .curve import CurveLearner, training_range
 
 
@@ -44,11 +42,7 @@ class Polynomial(CurveLearner):
     positional: ClassVar[str | None] = "degree"
 
     def check_parameters(self) -> None:
-        require(
-            is_whole(self.degree) and 1 <= self.degree <= MAX_DEGREE,
-            f"{self.shown}: degree must be a whole number from 1 to {MAX_DEGREE}, got "
-            f"{quote(self.degree)}",
-        )
+        check_whole(f"{self.shown}: degree", self.degree, 1, MAX_DEGREE)
 
     def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:  # noqa: ARG002
         low, high = training_range(column)

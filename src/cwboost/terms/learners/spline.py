@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cwboost._utils.checks import is_one_of, is_whole
+from cwboost._utils.checks import check_one_of, check_whole
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import MISSING_RIDGE, Basis, Extrapolate, SplineBasis, Tails
@@ -77,29 +77,15 @@ class Spline(CurveLearner):
         limits = {"knots": (0, 1000), "degree": (0, MAX_DEGREE), "differences": (1, 10)}
         for parameter, (low, high) in limits.items():
             value = getattr(self, parameter)
-            require(
-                is_whole(value) and low <= value <= high,
-                f"{who}: {parameter} must be a whole number from {low} to {high}, got "
-                f"{quote(value)}",
-            )
+            check_whole(f"{who}: {parameter}", value, low, high)
         require(
             self.differences < self.knots + self.degree + 1,
             f"{who}: differences of order {self.differences} need more than "
             f"{self.knots + self.degree + 1} coefficients; use more knots",
         )
-        require(
-            is_one_of(self.knot_placement, ("uniform", "quantile")),
-            f"{who}: knot_placement must be 'uniform' or 'quantile', got "
-            f"{quote(self.knot_placement)}",
-        )
-        require(
-            is_one_of(self.extrapolate, ("constant", "linear")),
-            f"{who}: extrapolate must be 'constant' or 'linear', got {quote(self.extrapolate)}",
-        )
-        require(
-            is_one_of(self.tails, ("flat", "smooth")),
-            f"{who}: tails must be 'flat' or 'smooth', got {quote(self.tails)}",
-        )
+        check_one_of(f"{who}: knot_placement", self.knot_placement, ("uniform", "quantile"))
+        check_one_of(f"{who}: extrapolate", self.extrapolate, ("constant", "linear"))
+        check_one_of(f"{who}: tails", self.tails, ("flat", "smooth"))
 
     @property
     def shows_missing(self) -> bool:

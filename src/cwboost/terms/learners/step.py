@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cwboost._utils.checks import is_one_of, is_whole
-from cwboost._utils.text import quote
+from cwboost._utils.checks import check_one_of, check_whole
 from cwboost.binning.rules import Bins
 from cwboost.terms.bases import MISSING_RIDGE, Basis, LevelBasis
 from cwboost.terms.encoders import Cuts, Encoder
 from cwboost.terms.training import TrainingColumn
 
-from .base import Learner, require
+from .base import Learner
 
 STEP_BINS = 128
 
@@ -51,14 +50,8 @@ class Step(Learner):
     df_range: ClassVar[tuple[float, float] | None] = (2, 20)
 
     def check_parameters(self) -> None:
-        require(
-            is_whole(self.bins) and 2 <= self.bins <= 4096,
-            f"{self.shown}: bins must be a whole number from 2 to 4096, got {quote(self.bins)}",
-        )
-        require(
-            is_one_of(self.kind, ("steps", "spikes")),
-            f"{self.shown}: kind must be 'steps' or 'spikes', got {quote(self.kind)}",
-        )
+        check_whole(f"{self.shown}: bins", self.bins, 2, 4096)
+        check_one_of(f"{self.shown}: kind", self.kind, ("steps", "spikes"))
 
     @property
     def kind_name(self) -> str:
