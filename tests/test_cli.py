@@ -482,6 +482,27 @@ def test_predictions_in_any_format(model, form, source, folder):
     assert [None if v != v else v for v in found[AGE].values.tolist()] == ROWS[AGE]
 
 
+def test_after_an_error_other_libraries_do_not_clean_up():
+    """With too little memory their destructors crash. Exit handlers of Python run."""
+    script = (
+        "import atexit; from cwboost.cli import entry, main; main.main = lambda: 1; "
+        "atexit.register(print, 'cleaned', flush=True); entry.run(); print('not reached')"
+    )
+    call = [sys.executable, "-c", script]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "cleaned\n", "")
+
+
+def test_libraries_that_cannot_be_loaded():
+    script = "import sys; sys.modules['scipy'] = None; from cwboost.cli.entry import run; run()"
+    call = [sys.executable, "-c", script]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"cwboost: a library cannot be loaded \(.*scipy.*\); check .*\n", done.stderr
+    )
+
+
 def test_kept_integers_stay_exact(folder):
     write_csv(
         folder / "t.csv", {"g": ["a", "b"] * 9, "y": [0, 1] * 9, "key": range(2**60, 2**60 + 18)}

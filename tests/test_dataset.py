@@ -868,7 +868,9 @@ def test_an_unknown_unit_of_a_column_is_refused(small):
     whole["columns"][0]["unit"] = "years"
     checksum = hashlib.sha256(json.dumps(whole).encode()).hexdigest()
     file.write_text(json.dumps({"checksum": checksum, "dataset": whole}))
-    with pytest.raises(ValueError, match="unit: expected numbers, dates or durations, found 'years'"):
+    with pytest.raises(
+        ValueError, match="unit: expected numbers, dates or durations, found 'years'"
+    ):
         cb.Dataset.open(small)
 
 

@@ -11,6 +11,7 @@ import os
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -238,7 +239,7 @@ def test_every_kind_of_label(labels):
 
 
 def test_classes_that_are_refused():
-    with pytest.raises(ValueError, match="y has only one class, a"):
+    with pytest.raises(ValueError, match="y has only one class, 'a'"):
         cb.CWBClassifier().fit(TABLE, ["a"] * N)
     fitted = cb.CWBClassifier(n_iter=5).fit(TABLE, LABEL)
     with pytest.raises(ValueError, match="class 'a' does not occur in the training rows"):
@@ -632,6 +633,71 @@ def test_class_weight_equals_sample_weight():
     balanced = cb.CWBClassifier(class_weight="balanced", **SHORT).fit(TABLE, LABEL)
     same = cb.CWBClassifier(class_weight=shares, **SHORT).fit(TABLE, LABEL)
     np.testing.assert_allclose(balanced.predict_proba(TABLE), same.predict_proba(TABLE))
+
+
+GRADES = np.array(["hi", "lo", "mid"])[np.arange(N) % 3]
+WITHOUT_HI = (GRADES != "hi").astype(float)
+
+
+@pytest.mark.parametrize("bags", [None, 2])
+@pytest.mark.parametrize(
+    ("class_weight", "sample_weight"),
+    [
+        (None, WITHOUT_HI),
+        ({"hi": 0, "lo": 1, "mid": 1}, None),
+        ({"hi": 3, "lo": 1, "mid": 1}, WITHOUT_HI),
+        ("balanced", WITHOUT_HI),
+    ],
+)
+def test_a_class_without_weight_is_absent(class_weight, sample_weight, bags, tmp_path):
+    options = SHORT | {"bags": bags}
+    classifier = cb.CWBClassifier(class_weight=class_weight, **options)
+    classifier.fit(TABLE, GRADES, sample_weight)
+    kept = WITHOUT_HI > 0
+    same = cb.CWBClassifier(class_weight="balanced" if class_weight == "balanced" else None)
+    same.set_params(**options).fit(TABLE[kept], GRADES[kept])
+    assert classifier.classes_.tolist() == same.classes_.tolist() == ["lo", "mid"]
+    if bags is None:  # bags are drawn from all rows
+        expected = same.predict_proba(TABLE)
+        np.testing.assert_allclose(classifier.predict_proba(TABLE), expected, atol=1e-9)
+        classifier.extend(2, TABLE, GRADES, sample_weight)
+    assert {*classifier.predict(TABLE)} <= {"lo", "mid"}
+    assert classifier.predict_proba(TABLE).shape == (N, 2)
+    classifier.model_.save(tmp_path / "m.json")
+    assert cb.load(tmp_path / "m.json").classes == ("lo", "mid")
+
+
+def test_rows_of_a_class_that_had_no_weight_in_the_fit_are_refused():
+    message = "class 'hi' does not occur in the training rows"
+    classifier = cb.CWBClassifier(**SHORT)
+    with pytest.raises(ValueError, match=message):
+        classifier.fit(TABLE, GRADES, WITHOUT_HI, validation=(TABLE, GRADES))
+    classifier.fit(TABLE, GRADES, WITHOUT_HI, validation=(TABLE, GRADES, WITHOUT_HI))
+    classifier = cb.CWBClassifier(**SHORT).fit(TABLE, GRADES, WITHOUT_HI)
+    with pytest.raises(ValueError, match=message):
+        classifier.extend(2, TABLE, GRADES)
+    with pytest.raises(ValueError, match=r"without the rows of weight zero, .* one class, 'lo'"):
+        classifier.fit(TABLE, GRADES, GRADES == "lo")
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ("balance", "expected a dict, 'balanced' or None, got 'balance'"),
+        ({"hi": 1, "low": 2}, "'low' is not a class of y, which has 'hi', 'lo', 'mid'"),
+        ({"hi": -1}, "expected a number >= 0 for class 'hi', got -1"),
+        ({"hi": "a"}, "expected a number >= 0 for class 'hi', got 'a'"),
+    ],
+)
+def test_wrong_class_weights(class_weight, message):
+    with pytest.raises(ValueError, match=f"class_weight: {message}"):
+        cb.CWBClassifier(class_weight=class_weight, **SHORT).fit(TABLE, GRADES)
+
+
+def test_classes_that_are_neither_text_nor_numbers():
+    y = np.array([Decimal(k % 2) for k in range(N)])
+    with pytest.raises(ValueError, match=r"needs classes as text, .* got Decimal\('0'\)"):
+        cb.CWBClassifier(**SHORT).fit(TABLE, y)
 
 
 # --- inside scikit-learn's tools ------------------------------------------------------------------

@@ -14,10 +14,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.model_selection import GroupKFold
 
 import cwboost as cb
 from cwboost.cli.main import main
 from cwboost.export.tables import score_tables
+from cwboost.frames.files import read_table
 from cwboost.frames.read_frames import read_column
 from cwboost.model.edits import set_level
 
@@ -465,3 +467,49 @@ def test_surfaces_of_three_rows(seed):
         moved = {name: column[list(order)] for name, column in table.items()}
         model = cb.fit(moved, y[list(order)], learners=terms, n_iter=5)
         np.testing.assert_allclose(model.predict(table), expected, rtol=1e-9, atol=1e-9)
+
+
+# --- columns and files ----------------------------------------------------------------------------
+
+
+def test_times_of_which_only_some_have_a_zone():
+    aware = pd.Timestamp("2020-01-01 12:00", tz="Asia/Tokyo")
+    with pytest.raises(ValueError, match="row 0 has a time zone, that of row 2 has not"):
+        read_column([aware, None, pd.Timestamp("2020-01-01 12:00")], "d")
+
+
+@pytest.mark.parametrize(
+    "cells", [[Decimal(1), Decimal(10) ** 400], np.array(["1", "1e4000"], np.longdouble)]
+)
+def test_numbers_that_are_finite_but_too_large(cells):
+    if np.isinf(np.longdouble("1e4000")):
+        pytest.skip("the platform has no wider floats")
+    with pytest.raises(ValueError, match="row 1: the number is too large for a 64-bit float"):
+        read_column(cells, "c")
+
+
+def test_infinite_decimals_are_infinite():
+    with pytest.raises(ValueError, match="row 1: the value is infinite"):
+        cb.fit({"x": [Decimal(1), Decimal("inf"), Decimal(2)]}, [1.0, 2.0, 3.0], n_iter=1)
+
+
+def test_huge_integers_that_are_one_float_are_not_called_constant_without_a_hint():
+    with pytest.warns(UserWarning, match=r"left out: i; integers beyond 2\*\*53 may differ"):
+        cb.fit({"i": 2**60 + np.arange(N), "x": X}, Y, n_iter=1)
+
+
+def test_a_key_that_stands_twice_in_a_line_of_json(tmp_path):
+    file = tmp_path / "t.jsonl"
+    file.write_text('{"x": 1, "y": 2}\n{"x": 1, "x": 2, "y": 3}\n')
+    with pytest.raises(ValueError, match=r"line 2: not JSON \(the key 'x' stands twice"):
+        read_table(str(file))
+
+
+def test_a_multinomial_loss_for_another_number_of_classes():
+    with pytest.raises(ValueError, match=r"Multinomial\(5\) is for 5 classes, but y has 3"):
+        cb.fit(TABLE, np.arange(N) % 3, loss=cb.Multinomial(5), n_iter=1)
+
+
+def test_a_splitter_that_needs_groups():
+    with pytest.raises(ValueError, match=r"folds: GroupKFold.* cannot split .*; pass groups="):
+        cb.CWBRegressorCV(cv=GroupKFold(3)).fit(TABLE, Y)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from cwboost._utils.checks import check_flag, check_one_of, check_whole, is_number
 from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 
 from . import _core
 
@@ -124,6 +125,7 @@ class Optimizer:
             )
 
 
+@explain_unknown_fields
 @dataclass
 class Plain(Optimizer):
     """Componentwise boosting (CWB): f += rate * best learner of the residuals at f.
@@ -146,6 +148,7 @@ class Plain(Optimizer):
         return _core.Plain(self.rate)
 
 
+@explain_unknown_fields
 @dataclass
 class Accelerated(Optimizer):
     """Componentwise boosting with Nesterov momentum (ACWB).
@@ -176,6 +179,7 @@ class Accelerated(Optimizer):
         return _core.Accelerated(self.rate, self.momentum)
 
 
+@explain_unknown_fields
 @dataclass
 class Hybrid(Optimizer):
     """Accelerated until the validation risk turns upwards, then Plain (HCWB).

@@ -18,6 +18,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+LEARNERS = "learners such as [cb.Spline('age', df=4, knots=20), ...]"
 # Names of other libraries, and the arguments here that do the same, each with the way to write it
 # ("": just the argument). The first one that a callable has is named. The key "" always applies.
 EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -41,7 +42,11 @@ EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     (
         "validation_fraction validation_size eval_set valid_sets evals oob_fraction test_size",
-        {"validation": "", "": "validation= of cwboost.fit, or folds: cwboost.cv"},
+        {
+            "validation": "",
+            "fraction": "",
+            "": "validation= of cwboost.fit, or folds: cwboost.cv",
+        },
     ),
     ("max_bins max_bin n_bins border_count", {"bins": ""}),
     (
@@ -71,17 +76,17 @@ EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
         {"learners": "learners=[cb.Category('column'), ...], or make the column text"},
     ),
     (
-        "reg_alpha reg_lambda l2_regularization l2_leaf_reg lambda_l2 lam alpha n_knots n_splines "
-        "df knots",
-        {"learners": "learners such as [cb.Spline('age', df=4, knots=20), ...]"},
+        "reg_alpha reg_lambda l2_regularization l2_leaf_reg lambda_l2 lam alpha sp df",
+        {"smoothing": "df= or smoothing=", "learners": LEARNERS},
     ),
+    ("n_knots n_splines k knots", {"knots": "", "learners": LEARNERS}),
     ("subsample bagging_fraction outer_bags n_bags", {"bags": ""}),
     ("base_score init", {"start": "", "offset": ""}),
     ("init_score base_margin", {"offset": "", "": "fit(offset=)"}),
     ("verbose verbosity silent verbose_eval", {"progress": "", "verbose": "", "quiet": ""}),
     ("tol", {"tolerance": "", "patience": ""}),
     ("eval_metric scoring metric", {"metric": "", "scoring": "", "": "cwboost.cv(metric=)"}),
-    ("cv n_splits nfold n_folds", {"folds": "", "cv": ""}),
+    ("cv n_splits nfold n_folds", {"folds": "", "cv": "", "n": ""}),
     ("base_learner base_learners baselearner", {"learners": ""}),
     ("X data frame", {"table": ""}),
     ("target label labels", {"y": "", "target": ""}),
@@ -112,6 +117,24 @@ def explain_unknown(function: Callable[P, T]) -> Callable[P, T]:
         return function(*args, **kwargs)
 
     return call
+
+
+def explain_unknown_fields(cls: type[T]) -> type[T]:
+    """Let a dataclass explain keywords that it does not have.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @explain_unknown_fields
+    ... @dataclass
+    ... class Plain:
+    ...     rate: float
+    >>> Plain(eta=0.1)
+    Traceback (most recent call last):
+    TypeError: Plain() has no argument 'eta'; use rate=
+    """
+    cls.__init__ = explain_unknown(cls.__init__)  # type: ignore[method-assign]
+    return cls
 
 
 def check_keywords(owner: str, function: Callable[..., Any], given: Iterable[str]) -> None:

@@ -6,21 +6,36 @@ Does not know the commands (see main.py).
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .exit_codes import INTERRUPTED
+from .exit_codes import BAD_INPUT, INTERRUPTED
 from .streams import open_closed_streams
 
 
 def run() -> int:
     """Run the command line and return its exit code."""
     open_closed_streams()
-    with _quick_interrupts():
-        from .main import main
-    return main()
+    try:
+        with _quick_interrupts():
+            from .main import main
+    except (ImportError, MemoryError, OSError) as error:
+        _write(f"cwboost: a library cannot be loaded ({error}); check the installation and memory")
+        return _end_at_once(BAD_INPUT)
+    code = main()
+    return _end_at_once(code) if code == BAD_INPUT else code
+
+
+def _end_at_once(code: int) -> int:
+    """End the process without the destructors of other libraries.
+
+    If there is not enough memory, those of pyarrow and OpenBLAS crash.
+    """
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 @contextmanager
@@ -40,6 +55,10 @@ def _quick_interrupts() -> Iterator[None]:
 
 
 def _end(*_: object) -> None:
-    with suppress(OSError):
-        os.write(2, b"cwboost: interrupted; nothing was written\n")
+    _write("cwboost: interrupted; nothing was written")
     os._exit(INTERRUPTED)
+
+
+def _write(line: str) -> None:
+    with suppress(OSError):
+        os.write(2, f"{line}\n".encode(errors="backslashreplace"))

@@ -373,7 +373,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         target = self._read_y(y, reset)
         if len(target) != table.n_rows:
             raise ValueError(f"y has {len(target)} rows, X has {table.n_rows}")
-        return table, target, self._weights(target, check_weights(sample_weight, target))
+        return table, *self._weigh(target, check_weights(sample_weight, target), reset)
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         """Return y as numbers."""
@@ -383,20 +383,17 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         """Return the loss of the fit."""
         raise NotImplementedError
 
-    def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
-        """Return the weights of the training rows."""
-        del y
-        return sample_weight
+    def _weigh(
+        self, y: NDArray[Any], sample_weight: Floats | None, reset: bool = False
+    ) -> tuple[NDArray[Any], Floats | None]:
+        """Return what `_read_y` returned as the fit takes it, and the weights of the rows."""
+        del reset
+        return y, sample_weight
 
     def _with_defaults(self, offset: Any, exposure: Any) -> tuple[Any, Any]:
         """Return the offset and exposure of a call, or those of the estimator."""
         own = getattr(self, "exposure", None)
         return self.offset if offset is None else offset, own if exposure is None else exposure
-
-    def _weigh_validation(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
-        """Return the weights of further validation rows."""
-        del codes
-        return weights
 
     def _choose_validation(
         self, given: Any, groups: Any, n: int, seed: int, *, enough: bool
@@ -408,9 +405,8 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         """
         if isinstance(given, tuple) and len(given) > 1:
             X, y, *rest = given
-            codes = self._read_y(y)
             own = None if not rest or rest[0] is None else np.asarray(rest[0], dtype=np.float64)
-            return self.as_table(X), codes, self._weigh_validation(own, codes), *rest[1:]
+            return self.as_table(X), *self._weigh(self._read_y(y), own), *rest[1:]
         if given is not None:
             return given
         held_out = choose_hold_out(self.validation, n, enough=enough)

@@ -36,8 +36,20 @@ def _check_classes(y: NDArray[Any]) -> None:
             f"y: a classifier needs classes, got numbers such as {quote(shown)} (Unknown label "
             "type: continuous); use CWBRegressor, or pass y as text if each number is a class"
         )
+    if kind == "unknown":
+        raise ValueError(
+            f"y: a classifier needs classes as text, whole numbers or booleans, got "
+            f"{quote(y.ravel()[0])} (Unknown label type: unknown); convert y"
+        )
     if kind not in ("binary", "multiclass"):
         check_classification_targets(y)  # raises
+
+
+def check_two_classes(classes: NDArray[Any], what: str) -> None:
+    """Raise if there are fewer than two classes."""
+    if len(classes) < 2:
+        found = f"only one class, {quote(classes[0].item())}" if len(classes) else "no rows"
+        raise ValueError(f"{what} has {found}; a classifier needs at least two classes")
 
 
 class CWBClassifier(ClassifierMixin, CWBEstimator):  # type: ignore[misc]
@@ -104,7 +116,10 @@ time_limit, random_state, n_jobs, verbose
         return loss_for_classes(len(self.classes_))
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
-        """Return the codes of the classes; if `reset`, store the classes of y."""
+        """Return the codes of the classes, those without weight included (see `_weigh`).
+
+        If `reset`, store the classes of y.
+        """
         if isinstance(y, Labels):  # look up every class once, not in every row
             used = np.flatnonzero(np.bincount(y.codes))
             numbers = np.zeros(len(y.levels), np.int64)
@@ -117,28 +132,36 @@ time_limit, random_state, n_jobs, verbose
 
     def _code_classes(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         if reset:
-            codes, self.classes_ = code_array(y)
-            if len(self.classes_) < 2:
-                found = f"only one class, {self.classes_[0]}" if len(y) else "no rows"
-                raise ValueError(f"y has {found}; a classifier needs at least two classes")
+            codes, self._labels = code_array(y)
+            check_two_classes(self._labels, "y")
             return codes
-        return code_array(y, self.classes_)[0]
+        return code_array(y, self._labels)[0]
 
-    def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
-        if self.class_weight is None:
-            return sample_weight
-        w = np.ones(len(y)) if sample_weight is None else sample_weight
-        # Sums of weights, so that weights count like repeated rows.
-        totals = np.bincount(y, w, minlength=len(self.classes_))
-        self._class_weights = class_weights(self.class_weight, self.classes_, totals)
-        return np.asarray(w * self._class_weights[y])
+    def _weigh(
+        self, codes: NDArray[Any], weights: Floats | None, reset: bool = False
+    ) -> tuple[NDArray[Any], Floats | None]:
+        """Return the codes of `classes_`, and the weights with those of the classes.
 
-    def _weigh_validation(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
-        """Return the weights of further rows: classes weigh as in the training rows."""
-        if self.class_weight is None:
-            return weights
-        of_row = self._class_weights[codes]
-        return np.asarray(of_row if weights is None else weights * of_row)
+        A class whose rows all have weight zero is absent from `classes_`. Its rows have any code.
+        """
+        labels = self._labels
+        if reset and self.class_weight is not None:
+            # Sums of weights, so that weights count like repeated rows.
+            totals = np.bincount(codes, weights, minlength=len(labels))
+            self._class_weights = class_weights(self.class_weight, labels, totals)
+        if self.class_weight is not None:
+            of_row = self._class_weights[codes]
+            weights = np.asarray(of_row if weights is None else weights * of_row)
+        if reset:
+            used = np.bincount(codes if weights is None else codes[weights > 0]) > 0
+            self.classes_ = labels[np.flatnonzero(used)]
+            check_two_classes(self.classes_, "y, without the rows of weight zero,")
+        if len(self.classes_) == len(labels):
+            return codes, weights
+        used_codes = codes if weights is None else codes[weights > 0]
+        code_array(labels[used_codes], self.classes_)  # raises if a class was absent in the fit
+        own = np.searchsorted(self.classes_, labels)
+        return np.minimum(own, len(self.classes_) - 1)[codes], weights
 
     def decision_function(self, X: Any, offset: Any = None) -> Floats:
         """Return the (n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""

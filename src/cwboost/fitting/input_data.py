@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_number
 from cwboost._utils.lazy import cached_property
-from cwboost._utils.text import count, quote, shorten
+from cwboost._utils.text import count, quote, quote_names
 from cwboost.binning.min_rows import LocalMinRows, MinRows
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample
@@ -283,14 +283,26 @@ def class_weights(class_weight: Any, classes: Any, totals: NDArray[Any]) -> Floa
     `totals` has the weight of the rows of each class.
     """
     if isinstance(class_weight, str) and class_weight == "balanced":
-        return np.asarray(totals.sum() / (len(totals) * np.where(totals > 0, totals, 1.0)))
-    from sklearn.utils import compute_class_weight
-
-    labels = np.asarray(classes)
-    try:
-        return np.asarray(compute_class_weight(class_weight, classes=labels, y=labels))
-    except ValueError as error:
-        raise ValueError(f"class_weight: {shorten(str(error), 300)}") from None
+        used = totals > 0  # a class without weight is absent
+        return np.asarray(totals.sum() / (used.sum() * np.where(used, totals, 1.0)))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight: expected a dict, 'balanced' or None, got {quote(class_weight)}"
+        )
+    labels = np.asarray(classes).tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown and not all(label in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight: {quote(unknown[0])} is not a class of y, which has "
+            f"{quote_names(labels)}"
+        )
+    for label, weight in class_weight.items():
+        if not (is_number(weight) and weight >= 0):
+            raise ValueError(
+                f"class_weight: expected a number >= 0 for class {quote(label)}, got "
+                f"{quote(weight)}"
+            )
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
 
 
 class _Rows(NamedTuple):

@@ -17,6 +17,7 @@ from cwboost._utils.text import list_names, quote
 from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.summary import ColumnSummary, Sample, summarize
+from cwboost.frames.cells import INEXACT_FROM
 from cwboost.frames.table import Table
 from cwboost.terms.learners import Learner, Missing
 from cwboost.terms.plan import Plan
@@ -126,8 +127,10 @@ def _drop_constant(learners: list[Learner], training: TrainingTable) -> list[Lea
         elif (other := learner.when_constant()) is learner or other not in kept:
             kept.append(other)
     if dropped:
+        huge = [name for name in dropped if training.summaries[name].low >= INEXACT_FROM]
+        hint = "; integers beyond 2**53 may differ: turn them into text" if huge else ""
         warn_user(
-            "constant in the training rows and therefore left out: " + list_names(dropped),
+            "constant in the training rows and therefore left out: " + list_names(dropped) + hint,
         )
     return kept
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import numbers
 from collections.abc import Sequence
 from typing import Any
@@ -34,8 +35,10 @@ def read_array(array: NDArray[Any], name: str) -> Column:
     if array.dtype == np.float64:
         return Numbers(name, as_floats(array))
     if kind == "f":
-        with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused later
-            return Numbers(name, as_floats(array))
+        with np.errstate(over="ignore"):
+            floats = as_floats(array)
+        _check_size(np.isinf(floats) & np.isfinite(array), name)  # of wider floats
+        return Numbers(name, floats)
     if kind in "Mm":
         return Numbers(name, _days(array, name), unit="dates" if kind == "M" else "durations")
     if kind in "OUT":
@@ -43,6 +46,15 @@ def read_array(array: NDArray[Any], name: str) -> Column:
     raise TypeError(
         f"column {quote(name)}: expected numbers, text or dates, got {array.dtype}; convert it"
     )
+
+
+def _check_size(too_large: NDArray[np.bool_], name: str) -> None:
+    """Raise if a number is too large for a 64-bit float."""
+    if too_large.any():
+        raise ValueError(
+            f"column {quote(name)}, row {int(np.argmax(too_large))}: the number is too large for a "
+            "64-bit float; rescale the column"
+        )
 
 
 def _days(stamps: NDArray[Any], name: str) -> Floats:
@@ -88,7 +100,9 @@ def read_objects(values: list[Any], name: str) -> Column:
         texts = [None if m else str(v) for v, m in zip(values, missing, strict=True)]
         return read_categories(*code_cells(texts), name)
     if set(kinds) in ({"date"}, {"duration"}):
-        stamps = [None if m else _without_zone(v) for v, m in zip(values, missing, strict=True)]
+        given = [None if m else v for v, m in zip(values, missing, strict=True)]
+        _check_zones(given, name)
+        stamps = [_without_zone(v) for v in given]
         exact = np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]")
         by_type: dict[Any, list[int]] = {}  # rows with NumPy's dates; others always fit
         for row, stamp in enumerate(stamps):
@@ -184,24 +198,39 @@ def as_array(values: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
     return out
 
 
+def _check_zones(stamps: list[Any], name: str) -> None:
+    """Raise if only some times have a time zone: their distance to the others is unknown."""
+    zoned = [None if stamp is None else _has_zone(stamp) for stamp in stamps]
+    if True in zoned and False in zoned:
+        row, other = zoned.index(True), zoned.index(False)
+        raise ValueError(
+            f"column {quote(name)}: the time of row {row} has a time zone, that of row {other} has "
+            "not; give all times a zone, or none"
+        )
+
+
+def _has_zone(stamp: Any) -> bool:
+    return getattr(stamp, "tzinfo", None) is not None
+
+
 def _without_zone(stamp: Any) -> Any:
     """Return a datetime in UTC, without its time zone."""
-    if getattr(stamp, "tzinfo", None) is None:
+    if not _has_zone(stamp):
         return stamp
     return stamp.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _to_floats(values: list[Any], missing: list[bool], name: str) -> Floats:
     out = np.full(len(values), np.nan)
+    too_large = np.zeros(len(values), dtype=bool)
     for row, (value, absent) in enumerate(zip(values, missing, strict=True)):
         if not absent:
             try:
                 out[row] = float(value)
+                too_large[row] = math.isinf(out[row]) and value not in (math.inf, -math.inf)
             except OverflowError:
-                raise ValueError(
-                    f"column {quote(name)}, row {row}: the number is too large for a 64-bit float; "
-                    "rescale the column"
-                ) from None
+                too_large[row] = True
+    _check_size(too_large, name)
     return out
 
 

@@ -438,9 +438,15 @@ def _parse_json(text: str) -> Any:
         return None
 
 
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if (key := first_repeated(key for key, _ in pairs)) is not None:
+        raise ValueError(f"the key {quote(key)} stands twice in an object")
+    return dict(pairs)
+
+
 def _json_object(line: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = json.loads(line, object_pairs_hook=_no_key_twice)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not JSON ({error}); {OBJECT_PER_LINE}") from None
     if not isinstance(found, dict):

@@ -96,6 +96,11 @@ class Multinomial(Loss):
         return self.n_classes
 
     def with_classes(self, classes: tuple[Any, ...]) -> Loss:
+        if self.n_classes not in (0, len(classes)):
+            raise ValueError(
+                f"loss: Multinomial({self.n_classes}) is for {self.n_classes} classes, but y has "
+                f"{len(classes)}; use loss='multinomial'"
+            )
         return Multinomial(len(classes))
 
     def start_of(self, rows: TargetRows) -> Floats:

@@ -23,6 +23,7 @@ from cwboost._utils.checks import (
     is_whole,
 )
 from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.aligned import aligned_column
 from cwboost.frames.columns import Floats, Labels
@@ -91,6 +92,7 @@ class _PackedCounts:
         return np.unpackbits(self._stored, count=self._n).view(bool)
 
 
+@explain_unknown_fields
 @dataclass(frozen=True)
 class Folds:
     """A way to make folds.
@@ -394,6 +396,11 @@ def _from_splitter(splitter: Any, data: FitData, units: Integers | None) -> Iter
         raise TypeError(
             f"folds: {quote(splitter)} is not a splitter of scikit-learn, whose method split(X, y, "
             f"groups) yields pairs of row numbers: {error}"
+        ) from None
+    except ValueError as error:
+        remedy = "; pass groups=" if units is None and "groups" in str(error) else ""
+        raise ValueError(
+            f"folds: {quote(splitter)} cannot split the rows: {error}{remedy}"
         ) from None
     for number, pair in enumerate(pairs):
         yield _make_fold(*(_row_counts(rows, f"fold {number}", n) for rows in pair))

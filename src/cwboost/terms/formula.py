@@ -222,8 +222,11 @@ class _Parser:
             learner.bin_rule(Bins())  # checks the rule
         except (TypeError, ValueError) as error:
             # Point at the keyword that the message is about: "... df must be ...", "bins: ...".
-            message = str(error).replace("bins:", "bins must")
-            blamed = [token for key, (token, _) in keywords.items() if f"{key} must" in message]
+            blamed = [
+                token
+                for key, (token, _) in keywords.items()
+                if re.search(rf"\b{key}(:| must)", str(error))
+            ]
             self.fail(str(error), blamed[0] if blamed else function)
         return learner
 

@@ -51,12 +51,20 @@ def case(rng: Rng, tried: list[str]) -> None:
     if rng.uniform() < 0.3:
         with suppress(TypeError):  # generators cannot be copied
             estimator = clone(estimator)
-    weights = {"sample_weight": rng.uniform(0, 2, n)} if rng.uniform() < 0.2 else {}
+    weights = {"sample_weight": random_weights(rng, y, n)} if rng.uniform() < 0.2 else {}
     estimator.fit(table, y, **weights)
     tried.append("fitted")
     step = pick(rng, STEPS)
     tried.append(step)
     STEPS[step](estimator, table, y, weights)
+
+
+def random_weights(rng: Rng, y: Any, n: int) -> Any:
+    """Return weights, sometimes zero for all rows of a class."""
+    out = rng.uniform(0, 2, n)
+    if rng.uniform() < 0.5 and isinstance(y, np.ndarray) and len(y) == n > 0:
+        out[y == y[0]] = 0.0
+    return out
 
 
 def predictions(estimator: Any, table: Any, y: Any, weights: dict[str, Any]) -> None:
@@ -65,6 +73,10 @@ def predictions(estimator: Any, table: Any, y: Any, weights: dict[str, Any]) -> 
         raise PropertyError("predict returns one value per row", f"{len(found)} of {len(y)}")
     if hasattr(estimator, "predict_proba"):
         shares = estimator.predict_proba(table)
+        if shares.shape != (len(found), len(estimator.classes_)):
+            raise PropertyError("predict_proba has a column per class", f"{shares.shape}")
+        if not set(found) <= set(np.asarray(y)[weights.get("sample_weight", np.ones(len(y))) > 0]):
+            raise PropertyError("predicted classes have training rows")
         if not np.allclose(shares.sum(axis=1), 1):
             raise PropertyError("probabilities sum to 1")
         own = shares[found[:, None] == np.asarray(estimator.classes_)]

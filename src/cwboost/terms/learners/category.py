@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from cwboost._utils.checks import check_one_of
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis
 from cwboost.terms.encoders import Encoder, Levels
 from cwboost.terms.plan import Plan
@@ -17,6 +18,7 @@ from .base import Learner, require
 MISSING_LEVEL = "missing"  # in the names of terms
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Category(Learner):
     """Effects of the levels of a column; missing cells are a level.

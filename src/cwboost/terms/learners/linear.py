@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from cwboost._utils.checks import is_flag
 from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
@@ -15,6 +16,7 @@ from cwboost.terms.training import TrainingColumn
 from .curve import CurveLearner, training_range
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Linear(CurveLearner):
     """A straight line, with its intercept or through the mean of the column.

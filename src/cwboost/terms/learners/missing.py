@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.binning.summary import ColumnSummary
 from cwboost.terms.bases import MISSING_RIDGE, Basis, MarkBasis
 from cwboost.terms.encoders import Encoder, Levels
@@ -14,6 +15,7 @@ from cwboost.terms.training import TrainingColumn
 from .base import Learner, require
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Missing(Learner):
     """The effect of a missing cell, next to learners that cannot show it.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from cwboost._utils.checks import check_whole
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.bases.powers import MAX_DEGREE
 from cwboost.terms.encoders import Encoder
@@ -15,6 +16,7 @@ from cwboost.terms.training import TrainingColumn
 from .curve import CurveLearner, training_range
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Polynomial(CurveLearner):
     """A polynomial with its intercept.

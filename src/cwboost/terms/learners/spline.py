@@ -10,6 +10,7 @@ import numpy as np
 
 from cwboost._utils.checks import check_one_of, check_whole
 from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import MISSING_RIDGE, Basis, Extrapolate, SplineBasis, Tails
 from cwboost.terms.bases.spline import MAX_DEGREE
@@ -22,6 +23,7 @@ from .curve import MIN_STEP, CurveLearner, training_range
 MIN_SHARE = 1e-50  # of the range between two knots
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Spline(CurveLearner):
     """A smooth curve: penalised B-splines (P-splines).
@@ -144,6 +146,7 @@ class Spline(CurveLearner):
             )
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Centered(Spline):
     """The smooth part of a curve without its straight line: Spline(df + 2) minus Linear.

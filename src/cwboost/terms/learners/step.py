@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cwboost._utils.checks import check_one_of, check_whole
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.binning.rules import Bins
 from cwboost.terms.bases import MISSING_RIDGE, Basis, LevelBasis
 from cwboost.terms.encoders import Cuts, Encoder
@@ -17,6 +18,7 @@ from .base import Learner
 STEP_BINS = 128
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Step(Learner):
     """A step function: one level per quantile bin, neighbouring levels pulled together.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import explain_unknown_fields
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import ColumnSummary
 from cwboost.terms.bases import TensorBasis
@@ -27,6 +28,7 @@ PAIR_CELLS = 600  # most cells of such a pair with a text column, if fewer steps
 PAIR_MEMORY = 50e6  # bytes, for the systems of all such pairs of a fit
 
 
+@explain_unknown_fields
 @dataclass(frozen=True, repr=False)
 class Tensor(Learner):
     """An interaction of two columns: all products of the two learners' bases.
