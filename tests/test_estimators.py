@@ -240,6 +240,8 @@ def test_every_kind_of_label(labels):
 
 def test_classes_that_are_refused():
     with pytest.raises(ValueError, match="y has only one class, 'a'"):
+        cb.CWBClassifier().fit({"x": [1.0, 2.0], "y": ["a", "a"]}, "y")
+    with pytest.raises(ValueError, match="y has only one class, 'a'"):
         cb.CWBClassifier().fit(TABLE, ["a"] * N)
     fitted = cb.CWBClassifier(n_iter=5).fit(TABLE, LABEL)
     with pytest.raises(ValueError, match="class 'a' does not occur in the training rows"):

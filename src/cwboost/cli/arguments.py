@@ -6,12 +6,14 @@ Does not know what the commands do with them (see commands/).
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cwboost._utils.atomic_files import STANDARD, check_name, follow_links
 from cwboost._utils.cores import MAX_THREADS
@@ -23,6 +25,7 @@ from cwboost.terms.styles import STYLES
 
 from .streams import is_closed
 
+T = TypeVar("T")
 COLUMN = "COLUMN"
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 TABLE = "CSV, Parquet or JSON lines, or a folder of Parquet files; - is standard input"
@@ -152,29 +155,28 @@ def check_plot_name(options: argparse.Namespace, option: str, file: str) -> None
 # --- types of values ------------------------------------------------------------------------------
 
 
-def _number(text: str, make: Any, least: float, what: str) -> Any:
-    try:
+def _number(text: str, make: Callable[[str], T], fits: Callable[[T], bool], what: str) -> T:
+    """Return the number that a text means; exit with a usage error if it does not fit."""
+    with contextlib.suppress(ValueError):
         value = make(text)
-    except ValueError:
-        value = float("nan")
-    if not least <= value < float("inf") or (make is float and value == least):
-        raise argparse.ArgumentTypeError(f"expected {what}, got {quote(text)}")
-    return value
+        if fits(value):
+            return value
+    raise argparse.ArgumentTypeError(f"expected {what}, got {quote(text)}")
 
 
 def positive(text: str) -> float:
     """Return a positive number."""
-    return float(_number(text, float, 0.0, "a positive number"))
+    return _number(text, float, lambda value: 0.0 < value < math.inf, "a positive number")
 
 
 def whole(text: str) -> int:
     """Return a whole number that is at least 0."""
-    return int(_number(text, int, 0, "a whole number >= 0"))
+    return _number(text, int, lambda value: value >= 0, "a whole number >= 0")
 
 
 def whole_positive(text: str) -> int:
     """Return a whole number that is at least 1."""
-    return int(_number(text, int, 1, "a whole number >= 1"))
+    return _number(text, int, lambda value: value >= 1, "a whole number >= 1")
 
 
 def whole_between(low: int, high: int) -> Callable[[str], int]:
@@ -186,15 +188,8 @@ def whole_between(low: int, high: int) -> Callable[[str], int]:
     Traceback (most recent call last):
     argparse.ArgumentTypeError: expected a whole number from 1 to 8, got '9'
     """
-
-    def read(text: str) -> int:
-        what = f"a whole number from {low} to {high}"
-        value = int(_number(text, int, low, what))
-        if value > high:
-            raise argparse.ArgumentTypeError(f"expected {what}, got {quote(text)}")
-        return value
-
-    return read
+    what = f"a whole number from {low} to {high}"
+    return lambda text: _number(text, int, lambda value: low <= value <= high, what)
 
 
 threads = whole_between(1, MAX_THREADS)
@@ -203,13 +198,7 @@ iterations = whole_between(0, MAX_COUNT)
 
 def share(text: str) -> float:
     """Return a number between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, got {quote(text)}")
-    return value
+    return _number(text, float, lambda value: 0.0 < value < 1.0, "a number between 0 and 1")
 
 
 def loss(text: str) -> Loss:

@@ -48,7 +48,7 @@ def _check_classes(y: NDArray[Any]) -> None:
 def check_two_classes(classes: NDArray[Any], what: str) -> None:
     """Raise if there are fewer than two classes."""
     if len(classes) < 2:
-        found = f"only one class, {quote(classes[0].item())}" if len(classes) else "no rows"
+        found = f"only one class, {quote(classes.tolist()[0])}" if len(classes) else "no rows"
         raise ValueError(f"{what} has {found}; a classifier needs at least two classes")
 
 

@@ -278,7 +278,7 @@ class DaskCWBClassifier(DaskEstimator, CWBClassifier):
 
     def _sharded_loss(self, shards: Shards, given: FitInput) -> Loss:
         classes = find_classes(shards, ReadOptions.of(given, as_loss("multinomial")))
-        self.classes_ = np.array(classes)
+        self.classes_ = self._labels = np.array(classes)
         return self._loss()
 
     def decision_function(self, X: Any, offset: Any = None) -> Any:

@@ -158,7 +158,7 @@ def _category(column: Labels, target: Floats | None) -> list[Learner]:
     n, n_levels = int(np.count_nonzero(column.codes >= 0)), len(column.levels)
     if n_levels <= MANY_LEVELS:
         return [Category(column.name)]
-    ignored = "it gets no term; exclude it, or name it in learners= to keep it"
+    ignored = "it gets no term; exclude it, or name it in learners= or a formula to keep it"
     if n_levels >= n:
         _warn(column, f"a different level in every row: {ignored}")
         return []
