@@ -41,6 +41,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import cwboost as cb
+from cwboost.frames.read_frames import read_column
 
 RNG = np.random.default_rng(5)
 N, LARGE = 400, 1500
@@ -240,7 +241,11 @@ def test_every_kind_of_label(labels):
 
 def test_classes_that_are_refused():
     with pytest.raises(ValueError, match="y has only one class, 'a'"):
-        cb.CWBClassifier().fit({"x": [1.0, 2.0], "y": ["a", "a"]}, "y")
+        cb.CWBClassifier().fit(TABLE, read_column(["a"] * N, "y"))
+    with pytest.raises(
+        ValueError, match="got 'y'; estimators take arrays, cwboost.fit takes names"
+    ):
+        cb.CWBClassifier().fit(TABLE, "y")
     with pytest.raises(ValueError, match="y has only one class, 'a'"):
         cb.CWBClassifier().fit(TABLE, ["a"] * N)
     fitted = cb.CWBClassifier(n_iter=5).fit(TABLE, LABEL)

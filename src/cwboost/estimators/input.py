@@ -70,8 +70,9 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
         array = np.asarray(y)
     except (TypeError, ValueError):  # lists of different lengths, or an object with rows
         array = np.empty(0)
-    if array.size == 0:
-        raise ValueError(f"y: expected one value per row, got {quote(y)}")
+    if array.size == 0 or array.ndim == 0:
+        remedy = "; estimators take arrays, cwboost.fit takes names" if isinstance(y, str) else ""
+        raise ValueError(f"y: expected one value per row, got {quote(y)}{remedy}")
     cells = array.tolist() if array.ndim == 1 and array.dtype.kind in "OUS" else []
     absent = _first_missing(array)
     if absent is not None:
