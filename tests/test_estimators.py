@@ -242,9 +242,7 @@ def test_every_kind_of_label(labels):
 def test_classes_that_are_refused():
     with pytest.raises(ValueError, match="y has only one class, 'a'"):
         cb.CWBClassifier().fit(TABLE, read_column(["a"] * N, "y"))
-    with pytest.raises(
-        ValueError, match="got 'y'; estimators take arrays, cwboost.fit takes names"
-    ):
+    with pytest.raises(ValueError, match=r"got 'y'; estimators take arrays, cwboost\.fit takes"):
         cb.CWBClassifier().fit(TABLE, "y")
     with pytest.raises(ValueError, match="y has only one class, 'a'"):
         cb.CWBClassifier().fit(TABLE, ["a"] * N)
