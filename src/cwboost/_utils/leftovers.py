@@ -21,7 +21,7 @@ from pathlib import Path
 LIBRARY = "cwboost-"  # tells our files from other programs' files with such digits in their names
 MARK = LIBRARY + "[0-9a-f]" * 24  # a pattern of glob and of regular expressions
 ABANDONED = 86_400.0  # seconds without a change after which files of other machines are removed
-CLEANED: set[Path] = set()  # folders that this process has looked into
+CLEANED: set[tuple[Path, str]] = set()  # folders, and prefixes, that this process has looked for
 BOOT, PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"  # of Linux
 
 
@@ -37,9 +37,9 @@ def remove_leftovers(folder: Path, prefix: str = ".") -> None:
     to be replaced; it is removed if NAME is there. A process looks only once into a folder, which
     may hold many files.
     """
-    if folder in CLEANED:
+    if (folder, prefix) in CLEANED:
         return
-    CLEANED.add(folder)
+    CLEANED.add((folder, prefix))
     for left in _find(folder, prefix):
         if is_abandoned(left):
             if left.is_dir() and not left.is_symlink():

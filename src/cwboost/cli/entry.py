@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 from .exit_codes import BAD_INPUT, INTERRUPTED
 from .streams import open_closed_streams
@@ -24,15 +25,17 @@ def run() -> int:
             from .main import main
     except (ImportError, MemoryError, OSError) as error:
         _write(f"cwboost: a library cannot be loaded ({error}); check the installation and memory")
-        return _end_at_once(BAD_INPUT)
+        _end_at_once(BAD_INPUT)
     code = main()
-    return _end_at_once(code) if code == BAD_INPUT else code
+    if code == BAD_INPUT:
+        _end_at_once(code)
+    return code
 
 
-def _end_at_once(code: int) -> int:
+def _end_at_once(code: int) -> NoReturn:
     """End the process without the destructors of other libraries.
 
-    If there is not enough memory, those of pyarrow and OpenBLAS crash.
+    After memory has run out, the one of pyarrow crashes.
     """
     atexit._run_exitfuncs()
     os._exit(code)
