@@ -21,9 +21,9 @@ EXPECTED = {"numbers": "a number", "dates": "a date such as 2026-11-15"}  # cell
 MISSING = {"", "na", "nan", "n/a", "null", "none"}  # in lower case
 BOOLEANS = {"true": 1.0, "false": 0.0}
 NEARLY_ALL = 0.9  # share of the levels of a text column that makes the others suspect
-# What numbers of spreadsheets contain and ours do not: 1,25 or 1,000 or 12% or $5, and the minus
-# sign U+2212.
-NOT_IN_NUMBERS = re.compile("[,'\u2019\u00a0\u202f%$\u20ac\u00a3\u00a5\u2212]")
+# What numbers of spreadsheets contain and ours do not: 1,25 or 1,000 or 12% or $5 or (5) for -5,
+# and the minus sign U+2212.
+NOT_IN_NUMBERS = re.compile("[(),'\u2019\u00a0\u202f%$\u20ac\u00a3\u00a5\u2212]")
 # The zone is as ISO 8601 or a database writes it: Z, +02:00, +0200, +02 or UTC.
 DATE = re.compile(
     r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?"
@@ -189,6 +189,8 @@ def odd_cell(levels: Sequence[str]) -> OddCell | None:
     --------
     >>> [found and found.cell for found in map(odd_cell, (["1,25", "2"], ["1"], ["1", "many"]))]
     ['1,25', None, None]
+    >>> odd_cell(["(0.5)", "2"]).cell
+    '(0.5)'
     """
     return _odd_number(levels) or odd_date(levels)
 
