@@ -467,7 +467,11 @@ def test_settings_that_are_not_supported_on_a_cluster(client):
     fitted = cd.DaskCWBRegressor(loss="squared", n_iter=3).fit(dX, dy)
     with pytest.raises(TypeError, match="offset: for rows on a cluster it must be a column"):
         fitted.predict(dX, offset=y.to_numpy())
-    odd = {"requires y": None, "y should be a 1d array": "x", "needs numbers": ["a"] * N}
+    odd = {
+        "requires y": None,
+        "y: expected one value per row, got 'x'": "x",
+        "needs numbers": ["a"] * N,
+    }
     for message, wrong in odd.items():
         with pytest.raises(ValueError, match=message):
             fitted.score(dX, wrong)

@@ -212,7 +212,7 @@ def test_a_classifier_takes_text_classes(frame, tmp_path):
     with pytest.raises(ValueError, match="class 'king' does not occur in the training rows"):
         a.extend(1, other)
     one = cb.Dataset.from_batches([{"x": [1.0, 2.0], "job": ["king", "king"]}], y="job")
-    with pytest.raises(ValueError, match="y has only one class, king"):
+    with pytest.raises(ValueError, match="y has only one class, 'king'"):
         cb.CWBClassifier().fit(one)
     with pytest.raises(ValueError, match="needs numbers, but y has the text 'cook'"):
         cb.CWBRegressor().fit(dataset)

@@ -316,9 +316,7 @@ def test_numbers_too_large_for_a_float(digits):
         read_column([1, 10**digits], "x")
 
 
-@pytest.mark.parametrize(
-    "value", [np.inf, -np.inf, decimal.Decimal("inf"), np.longdouble("1e4000")]
-)
+@pytest.mark.parametrize("value", [np.inf, -np.inf, decimal.Decimal("inf"), np.longdouble("inf")])
 def test_infinite_values_name_column_and_row(value):
     table = read({"x": np.array([0, 0, value]), "fine": [1, 2, 3]})
     assert plain_values(table["fine"]) == [1, 2, 3]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
+from math import inf
 from typing import Any
 
 from cwboost._utils.checks import has_items
@@ -127,7 +128,7 @@ def _drop_constant(learners: list[Learner], training: TrainingTable) -> list[Lea
         elif (other := learner.when_constant()) is learner or other not in kept:
             kept.append(other)
     if dropped:
-        huge = [name for name in dropped if training.summaries[name].low >= INEXACT_FROM]
+        huge = [name for name in dropped if INEXACT_FROM <= abs(training.summaries[name].low) < inf]
         hint = "; integers beyond 2**53 may differ: turn them into text" if huge else ""
         warn_user(
             "constant in the training rows and therefore left out: " + list_names(dropped) + hint,
