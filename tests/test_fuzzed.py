@@ -513,3 +513,18 @@ def test_a_multinomial_loss_for_another_number_of_classes():
 def test_a_splitter_that_needs_groups():
     with pytest.raises(ValueError, match=r"folds: GroupKFold.* cannot split .*; pass groups="):
         cb.CWBRegressorCV(cv=GroupKFold(3)).fit(TABLE, Y)
+
+
+def test_objects_without_an_order_as_classes():
+    classifier = cb.CWBClassifier(n_iter=3).fit(TABLE, np.where(X > 0, "yes", "no"))
+    with pytest.raises(
+        ValueError, match=r"class Linear\('x'\) does not occur in the training rows"
+    ):
+        classifier.extend(1, TABLE, [cb.Linear("x")] * N)
+
+
+def test_tables_as_axes_of_a_tuning():
+    tuning = cb.tune(TABLE, Y, {"rate": [0.1, 0.5]}, folds=2, schedule=cb.RandomSearch(2, 3))
+    for axes in (duckdb.from_arrow(pa.table({"x": X})), [3], [[TABLE]], np.ones(3)):
+        with pytest.raises(TypeError, match="ax"):
+            cb.TuningDisplay.from_tuning(tuning, axes=axes)

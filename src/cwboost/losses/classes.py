@@ -57,7 +57,10 @@ def code_array(y: NDArray[Any], classes: NDArray[Any] | None = None) -> tuple[Co
     if classes is None:
         classes = np.unique(y)
         return np.searchsorted(classes, y), classes
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    try:
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    except TypeError:  # objects without an order
+        raise _unknown(y[0]) from None
     known = classes[codes] == y
     if not np.all(known):
         raise _unknown(y[~known][0])

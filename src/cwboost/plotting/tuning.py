@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -114,9 +114,10 @@ class TuningDisplay:
                 import matplotlib.pyplot as plt
 
                 axes = _grid(plt.figure(figsize=_grid_size(wanted), layout="constrained"), wanted)
-            self.axes_ = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-            for ax in self.axes_:
+            found = list(_flatten(axes))
+            for ax in found:
                 check_axes(ax)
+            self.axes_ = np.array(found, dtype=object)
             if len(self.axes_) < wanted:
                 raise ValueError(f"axes: expected {wanted}, got {len(self.axes_)}")
             self.figure_ = self.axes_[0].figure
@@ -221,6 +222,15 @@ def save(tuning: Tuning, file: Any, *, form: str | None = None, dpi: int = 150) 
 def _grid_size(n: int) -> tuple[float, float]:
     across = min(n, PER_LINE)
     return (6.2, 3.8) if n == 1 else (3.1 * across, 2.7 * -(-n // across))
+
+
+def _flatten(axes: Any) -> Iterator[Any]:
+    """Yield the axes of nested lists and arrays."""
+    if isinstance(axes, list | tuple | np.ndarray):
+        for part in np.ravel(axes) if isinstance(axes, np.ndarray) else axes:
+            yield from _flatten(part)
+    else:
+        yield axes
 
 
 def _grid(figure: Figure, n: int) -> Any:

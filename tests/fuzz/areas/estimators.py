@@ -62,7 +62,7 @@ def case(rng: Rng, tried: list[str]) -> None:
 def random_weights(rng: Rng, y: Any, n: int) -> Any:
     """Return weights, sometimes zero for all rows of a class."""
     out = rng.uniform(0, 2, n)
-    if rng.uniform() < 0.5 and isinstance(y, np.ndarray) and len(y) == n > 0:
+    if rng.uniform() < 0.5 and isinstance(y, np.ndarray) and y.shape == (n,) and n > 0:
         out[y == y[0]] = 0.0
     return out
 
