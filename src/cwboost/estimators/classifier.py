@@ -45,7 +45,7 @@ def _check_classes(y: NDArray[Any]) -> None:
         check_classification_targets(y)  # raises
 
 
-def check_two_classes(classes: NDArray[Any], what: str) -> None:
+def _check_two_classes(classes: NDArray[Any], what: str) -> None:
     """Raise if there are fewer than two classes."""
     if len(classes) < 2:
         found = f"only one class, {quote(classes.tolist()[0])}" if len(classes) else "no rows"
@@ -133,7 +133,7 @@ time_limit, random_state, n_jobs, verbose
     def _code_classes(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         if reset:
             codes, self._labels = code_array(y)
-            check_two_classes(self._labels, "y")
+            _check_two_classes(self._labels, "y")
             return codes
         return code_array(y, self._labels)[0]
 
@@ -155,7 +155,7 @@ time_limit, random_state, n_jobs, verbose
         if reset:
             used = np.bincount(codes if weights is None else codes[weights > 0]) > 0
             self.classes_ = labels[np.flatnonzero(used)]
-            check_two_classes(self.classes_, "y, without the rows of weight zero,")
+            _check_two_classes(self.classes_, "y, without the rows of weight zero,")
         if len(self.classes_) == len(labels):
             return codes, weights
         used_codes = codes if weights is None else codes[weights > 0]

@@ -174,22 +174,21 @@ def _blocks(gram: Floats, both: Floats) -> list[tuple[Any, ...]]:
 
 
 def _diagonalize(gram: Floats, both: Floats, mean_row: Floats) -> Block:
-    hold = _hold_undetermined(both)
-    determined = hold is None
+    regular = _make_regular(both)
+    determined = regular is both
     if not gram.any():
         return Block(np.zeros(len(gram)), mean_row, determined)
-    regular = both if hold is None else both + hold
     if not mean_row.any():  # the eigenvalues alone take half of the time
         return Block(np.asarray(eigvalsh(gram, regular)), mean_row, determined)
     values, vectors = eigh(gram, regular)
     return Block(np.asarray(values), vectors.T @ mean_row, determined)
 
 
-def _hold_undetermined(both: Floats) -> Floats | None:
-    """Return a matrix (d, d) that makes A + tau P regular; None if it is regular.
+def _make_regular(both: Floats) -> Floats:
+    """Return A + tau P itself if it is regular; else with a matrix added that makes it regular.
 
-    The matrix is zero but in directions with neither data nor penalty, where it is as large as the
-    diagonal of A + tau P.
+    The added matrix is zero except in directions with neither data nor penalty, where it is as
+    large as the diagonal of A + tau P.
     """
     sizes = np.diagonal(both)
     scale = np.sqrt(np.where(sizes > 0.0, sizes, sizes.mean() or 1.0))
@@ -197,10 +196,10 @@ def _hold_undetermined(both: Floats) -> Floats | None:
     norm = float(np.abs(unit).sum(axis=0).max())
     factor, failed = dpotrf(unit)
     if not failed and dpocon(factor, norm)[0] > REGULAR:  # pivots alone can hide a singular matrix
-        return None
+        return both
     values, vectors = np.linalg.eigh(unit)
     empty = scale[:, None] * vectors[:, values <= EMPTY * max(values[-1], 1.0)]
-    return empty @ empty.T if empty.size else None
+    return both + empty @ empty.T if empty.size else both
 
 
 def _is_chain(gram: Floats, penalty: Floats, mean_row: Floats) -> bool:
@@ -302,8 +301,7 @@ def _without_data(gram: Floats, penalty: Floats) -> Floats:
     both = gram + _tau(gram, penalty) * penalty
     out = np.zeros_like(both)
     for i in _blocks(gram, both):
-        hold = _hold_undetermined(both[i])
-        regular = both[i] if hold is None else both[i] + hold
+        regular = _make_regular(both[i])
         values, vectors = eigh(gram[i], regular)
         empty = regular @ vectors[:, values < ZERO]
         out[i] = empty @ empty.T
