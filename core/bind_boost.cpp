@@ -91,11 +91,11 @@ void make_path(Path* self, Array<std::int32_t> choices, Array<std::int32_t> corr
                Reals validation_risk, int switched_after, int rewound_to,
                const std::vector<Size>& n_coef, Size n_outputs,
                std::optional<Array<std::int32_t>> evaluations,
-               std::optional<Array<std::int32_t>> outputs) {
+               std::optional<Array<std::int32_t>> outputs, std::optional<Reals> metrics) {
   const Size n = choices.size();
   if (corrections.size() != n || halvings.size() != n || risk.size() != n + 1 ||
       validation_risk.size() != n + 1 || (evaluations && evaluations->size() != n) ||
-      (outputs && outputs->size() != n))
+      (outputs && outputs->size() != n) || (metrics && metrics->size() % (n + 1) != 0))
     throw std::invalid_argument("path: arrays of different lengths");
   Path path;
   const auto take = [&](int learner, int output, In from, Size& at) {
@@ -119,7 +119,13 @@ void make_path(Path* self, Array<std::int32_t> choices, Array<std::int32_t> corr
     move.evaluations = evaluations ? evaluations->data()[i] : 0;
     path.moves.push_back(std::move(move));
   }
-  for (Size i = 0; i <= n; ++i) path.risks.push_back({risk.data()[i], validation_risk.data()[i]});
+  const Size n_metrics = metrics ? metrics->size() / (n + 1) : 0;
+  for (Size i = 0; i <= n; ++i) {
+    path.risks.push_back({risk.data()[i], validation_risk.data()[i]});
+    if (n_metrics == 0) continue;
+    const Real* const from = metrics->data() + i * n_metrics;
+    path.risks.back().metrics.assign(from, from + n_metrics);
+  }
   path.switched_after = switched_after;
   path.rewound_to = rewound_to;
   new (self) Path(std::move(path));
@@ -186,6 +192,7 @@ struct PythonOptions {
   std::optional<std::function<bool(int, Real, Real, int)>> after;  // returns true to stop
   double after_every;                                      // least seconds between two calls
   std::optional<std::function<double(const Path&)>> save;  // returns seconds until the next call
+  std::optional<std::function<Vec(Real)>> measure;         // see RunOptions::measure
 };
 
 Path run_boost(const PythonProblem& given, const Path& history, const PythonOptions& request) {
@@ -195,6 +202,11 @@ Path run_boost(const PythonProblem& given, const Path& history, const PythonOpti
   double pause = 0.0;  // seconds for which `save` is not called again
   Boost boost(given.problem);
   RunOptions options = request.options;
+  if (request.measure)
+    options.measure = [&](Real validation_risk) {
+      const GilAcquire gil;
+      return wait_at_exit([&] { return (*request.measure)(validation_risk); });
+    };
   options.after = [&](int m, const Risks& risks, const Move& move) {
     signals();
     const auto now = Clock::now();
@@ -254,7 +266,7 @@ nb::ndarray<nb::numpy, Real> replay(const ReplayProblem& given, const Path& path
 }
 
 // The part of a checkpoint's path that a run with these options would have: shorter if the path has
-// more iterations, or if patience ends the run earlier.
+// more iterations, or if a rule ends the run earlier.
 Path cut_path(const ReplayProblem& given, const Path& path, const PythonOptions& request) {
   NoRows no_rows(given.n_outputs);
   BoostProblem problem = given.problem;
@@ -323,7 +335,16 @@ void bind_path(nb::module_& m) {
            "halvings"_a.noconvert(), "updates"_a.noconvert(), "correction_updates"_a.noconvert(),
            "risk"_a.noconvert(), "validation_risk"_a.noconvert(), "switched_after"_a,
            "rewound_to"_a, "n_coef"_a, "n_outputs"_a, "evaluations"_a.none() = nb::none(),
-           "outputs"_a.none() = nb::none())
+           "outputs"_a.none() = nb::none(), "metrics"_a.none() = nb::none())
+      .def_prop_ro(
+          "metrics",  // iterate by iterate
+          [](const Path& p) {
+            Vec out;
+            for (const Risks& risks : p.risks)
+              out.insert(out.end(), risks.metrics.begin(), risks.metrics.end());
+            return to_numpy(std::move(out));
+          },
+          nb::rv_policy::move)
       .def_prop_ro(
           "outputs",  // that each choice moved
           [](const Path& p) {
@@ -391,22 +412,29 @@ void bind_loop(nb::module_& m) {
            "start"_a, "scale"_a = 1.0, "state"_a = Vec{}, "all_learners"_a = nb::list(),
            "training_part"_a = training_part, "validation_part"_a = nb::none(),
            "all_part"_a = all_part, "search"_a = SearchMode::automatic);
+  nb::class_<StoppingRule> rule(m, "StoppingRule", "When a run ends early.");
+  nb::enum_<StoppingRule::Kind>(rule, "Kind")
+      .value("patience", StoppingRule::Kind::patience)
+      .value("stagnation", StoppingRule::Kind::stagnation);
+  rule.def(nb::init<StoppingRule::Kind, int, int, Real>(), "kind"_a, "metric"_a, "iterations"_a,
+           "share"_a = 0.0);
   nb::class_<PythonOptions>(m, "RunOptions", "How far a run goes, and what it calls on its way.")
       .def(
           "__init__",
-          [](PythonOptions* self, int n_iter, int patience, double tolerance,
+          [](PythonOptions* self, int n_iter, std::vector<StoppingRule> rules,
              std::optional<int> n_given, std::optional<double> time_limit,
              decltype(PythonOptions::after) after, double after_every,
-             decltype(PythonOptions::save) save) {
-            new (self) PythonOptions{{n_iter, patience, tolerance, n_given},
+             decltype(PythonOptions::save) save, decltype(PythonOptions::measure) measure) {
+            new (self) PythonOptions{{n_iter, std::move(rules), n_given},
                                      time_limit,
                                      std::move(after),
                                      after_every,
-                                     std::move(save)};
+                                     std::move(save),
+                                     std::move(measure)};
           },
-          "n_iter"_a, nb::kw_only(), "patience"_a = 0, "tolerance"_a = 0.0,
+          "n_iter"_a, nb::kw_only(), "rules"_a = std::vector<StoppingRule>{},
           "n_given"_a = nb::none(), "time_limit"_a = nb::none(), "after"_a = nb::none(),
-          "after_every"_a = 0.0, "save"_a = nb::none());
+          "after_every"_a = 0.0, "save"_a = nb::none(), "measure"_a = nb::none());
   nb::class_<ReplayProblem>(m, "ReplayProblem", "What a path needs to be replayed without rows.")
       .def("__init__", &make_replay, "optimizer"_a, "n_coef"_a, "n_outputs"_a = 1, nb::kw_only(),
            "scale"_a = 1.0, "has_validation"_a = false);

@@ -1,5 +1,5 @@
 // The boosting loop: runs an optimizer on a problem, records the path and stops it: after n_iter
-// iterations, by patience (early_stopping.hpp), by a callback or when nothing is left to gain.
+// iterations, by a rule (early_stopping.hpp), by a callback or when nothing is left to gain.
 // Does not know what a loss is, how threads work, or where the rows are.
 #pragma once
 
@@ -59,14 +59,16 @@ struct OtherRows : std::runtime_error {
 
 struct RunOptions {
   int n_iter;
-  int patience = 0;      // iterations without a better validation risk; 0: never stop early
-  Real tolerance = 0.0;  // a better risk is lower by this share of the reduction since the start
+  std::vector<StoppingRule> rules = {};  // the first one that is due ends the run
   // The history may be a checkpoint of an interrupted run: its first n_given iterations were given
   // to that run, which made the others itself and must end with the same bits as without the
   // interruption. None: the whole history was given.
   std::optional<int> n_given = {};
   // Called after each iteration beyond n_given; throws Stop to end the run.
   std::function<void(int, const Risks&, const Move&)> after = {};
+  // Returns the metrics of the validation rows, given their risk. Called after every iteration, and
+  // before the first, unless the history has them. The scores are then in slot_f.
+  std::function<Vec(Real)> measure = {};
   // Called before the first iteration and after each iteration of the history.
   std::function<void(int)> recorded = {};
 };
@@ -99,14 +101,17 @@ class Boost {
   // Follows `history` and continues from its end. If this throws, `path` is valid up to there.
   void run(const Path& history, const RunOptions& options) {
     RecordedMoves recorded(history.moves);
+    needs_scores_ = static_cast<bool>(options.measure);
     enter(problem_.learners, problem_.parts.training, options.n_iter);
     point_.reset(point_.f, problem_.start);
     path.risks.push_back(optimizer_->begin(point_));
     compare(history, 0);
+    measure(options);
     const int given = std::min(options.n_given.value_or(history.n_iter()), history.n_iter());
-    // The last iterations of a history may not have been better by the tolerance of this run.
-    const bool fresh = options.tolerance > 0.0 || stopped_early(history, given, options.patience);
-    const int patient_from = fresh ? given : 0;
+    std::vector<RuleState> rules(options.rules.begin(), options.rules.end());
+    const bool again = std::ranges::any_of(
+        options.rules, [&](const auto& rule) { return starts_again(rule, history, given); });
+    const int patient_from = again ? given : 0;
     try {
       if (options.recorded) options.recorded(0);
       for (int m = 1; m <= options.n_iter; ++m) {
@@ -117,13 +122,14 @@ class Boost {
         recorded.repeated_search = recorded.own && gram_rows_ ? search_.get() : nullptr;
         iterate(live ? *search_ : recorded, m, m < options.n_iter);
         if (!live) compare(history, m);
-        if (is_better(path.risks, m, best_, 0.0)) best_ = m;
-        if (is_better(path.risks, m, better_, options.tolerance)) better_ = m;
+        measure(options);
+        if (is_lower(watched(path.risks.back()), watched(path.risks[static_cast<Size>(best_)])))
+          best_ = m;
+        for (RuleState& rule : rules) rule.follow(path.risks, started_from(path, m));
         if (!live && options.recorded) options.recorded(m);
         if (m <= given) continue;
         if (options.after) options.after(m, path.risks.back(), path.moves.back());
-        if (must_stop(options.patience, patient_from))
-          throw Stop{StopReason::no_better_validation_risk};
+        stop_if_due(rules, patient_from);
       }
       path.stopped = StopReason::n_iter_reached;
     } catch (const Stop& stop) {
@@ -139,10 +145,12 @@ class Boost {
   void enter(const Learners* learners, Part part, int n_iter) {
     Rows& rows = *problem_.rows;
     const SearchMode mode = problem_.search;
-    const bool can = learners && !learners->empty() && rows.linear() && rows.knows_cross();
+    const bool can =
+        learners && !learners->empty() && rows.linear() && rows.knows_cross() && !needs_scores_;
     const Real weight = can ? rows.weight(part) : 0.0;
     if (mode == SearchMode::row_free && learners && !can)
-      throw std::invalid_argument("only the squared loss can do without rows");
+      throw std::invalid_argument(
+          "only the squared loss can do without rows, and only without metrics");
     if (can && (mode == SearchMode::row_free ||
                 (mode == SearchMode::automatic && row_free_pays(rows, *learners, n_iter)))) {
       std::vector<Part> parts{part, problem_.parts.training};
@@ -212,14 +220,20 @@ class Boost {
     return again.coef();
   }
 
-  bool must_stop(int patience, int patient_from) const {
-    if (!problem_.parts.validation || patience <= 0 || !optimizer_->may_stop_early()) return false;
-    const int since = std::max({better_, path.switched_after, patient_from});
-    return out_of_patience(path.n_iter(), since, patience);
+  void measure(const RunOptions& options) {
+    Risks& risks = path.risks.back();
+    if (options.measure && risks.metrics.empty()) risks.metrics = options.measure(risks.validation);
   }
 
-  int best_ = 0;    // last iterate with a lower validation risk than the best before it
-  int better_ = 0;  // the same, lower by more than the tolerance
+  void stop_if_due(const std::vector<RuleState>& rules, int patient_from) const {
+    if (!problem_.parts.validation || !optimizer_->may_stop_early()) return;
+    const int since = std::max(path.switched_after, patient_from);
+    for (const RuleState& rule : rules)
+      if (rule.due(path.n_iter(), since)) throw Stop{rule.reason()};
+  }
+
+  int best_ = 0;               // last iterate with a lower watched value than the best before it
+  bool needs_scores_ = false;  // of the rows, for metrics
   BoostProblem problem_;
   std::unique_ptr<Optimizer> optimizer_;
   Point point_;

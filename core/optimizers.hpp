@@ -23,7 +23,7 @@ constexpr int max_halvings = 60;  // then the step is too short to be the cause
 
 // The phase that follows the current one.
 struct NextPhase {
-  bool rewind;    // go back to the iterate with the lowest validation risk
+  bool rewind;    // go back to the best iterate
   bool all_rows;  // fit all rows from then on, not only the training part
 };
 
@@ -160,8 +160,8 @@ class Accelerated final : public Optimizer {
   bool halved_ = false;  // the last step was halved
 };
 
-// HCWB: Accelerated until the validation risk turns upwards, then Plain, on all rows or on the
-// training part.
+// HCWB: Accelerated until the watched value (early_stopping.hpp) turns upwards, then Plain, on all
+// rows or on the training part.
 class Hybrid final : public Optimizer {
  public:
   Hybrid(Real rate, Real momentum, int switch_after, bool rewind, bool then_all)
@@ -180,10 +180,10 @@ class Hybrid final : public Optimizer {
   std::optional<NextPhase> next_phase() const override {
     return switched_ ? std::nullopt : std::optional(next_);
   }
-  // The risk rose `switch_after` times in a row, or had no new best for ten times as long.
+  // The value rose `switch_after` times in a row, or had no new best for ten times as long.
   bool phase_is_over(std::span<const Risks> risks, int best) const override {
     int rises = 0;
-    for (Size m = risks.size() - 1; m > 0 && is_lower(risks[m - 1].validation, risks[m].validation);
+    for (Size m = risks.size() - 1; m > 0 && is_lower(watched(risks[m - 1]), watched(risks[m]));
          --m)
       ++rises;
     const int last = static_cast<int>(risks.size()) - 1;

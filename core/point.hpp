@@ -56,12 +56,15 @@ struct Move {  // the decisions of one iteration
 struct Risks {
   Real training = 0.0;
   Real validation = std::numeric_limits<Real>::quiet_NaN();
+  Vec metrics = {};  // of the validation rows, lower is better; the first one decides
 };
 
 // Why a fit ended. Model files and users see the text.
 enum class StopReason {
   n_iter_reached,
   no_better_validation_risk,
+  no_better_metric,
+  stagnation,
   nothing_left_to_gain,  // every gain is rounding error
   diverged,
   callback,
@@ -77,6 +80,8 @@ constexpr std::array stop_texts{
     StopText{StopReason::n_iter_reached, "n_iter_reached", "n_iter reached"},
     StopText{StopReason::no_better_validation_risk, "no_better_validation_risk",
              "no better validation risk"},
+    StopText{StopReason::no_better_metric, "no_better_metric", "no better validation metric"},
+    StopText{StopReason::stagnation, "stagnation", "improvements too small"},
     StopText{StopReason::nothing_left_to_gain, "nothing_left_to_gain", "nothing left to gain"},
     StopText{StopReason::diverged, "diverged", "diverged"},
     StopText{StopReason::callback, "callback", "callback"},
@@ -166,7 +171,7 @@ class Point {
     return Residual{slot_f, out, parts, true, state};
   }
   Risks risks(const Reply& reply) const {
-    Risks out{reply.risk.at(1)};
+    Risks out{.training = reply.risk.at(1)};
     if (parts_.validation) out.validation = reply.risk.at(2);
     return out;
   }

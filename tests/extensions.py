@@ -14,10 +14,10 @@ import numpy as np
 from cwboost import _core
 from cwboost.export.registry import EXPORTS, Export
 from cwboost.losses import LOSSES, Loss
+from cwboost.metrics.metric import METRICS, register_metric
 from cwboost.optimizers import OPTIMIZERS, Optimizer
 from cwboost.plotting.display import Display
 from cwboost.plotting.registry import DISPLAYS
-from cwboost.selection.metrics import METRICS, register_metric
 from cwboost.terms.bases import BASES, Basis, Pieces
 from cwboost.terms.learners import LEARNERS, Learner
 

@@ -71,11 +71,12 @@ def split_rows(table, arrays, n_parts=5, n_shards=2, held=()):
 def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bins="auto",
         weights=None, offset=None, exposure=None, start=None, scale="auto", validation=None,
         patience=50, random_state=0, search="auto", interactions=None, callback=None,
-        checkpoint=None, min_rows_per_bin=None, polish=None):  # fmt: skip
+        checkpoint=None, min_rows_per_bin=None, polish=None, metric=None):  # fmt: skip
     """Fit like `cb.fit`, with the arrays stored in the partitions."""
     fit_input = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
                          as_bins(bins))  # fmt: skip
-    options = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search, polish)
+    options = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search, polish,
+                                 metric=metric)  # fmt: skip
     checkpoint_file = None if checkpoint is None else Checkpoint(checkpoint)
     pairs = check_named_pairs(interactions)
     terms = TermOptions(as_loss(loss), learners, interactions=pairs)

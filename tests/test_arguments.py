@@ -17,7 +17,7 @@ from cwboost.cli.main import main
 from cwboost.explain.trajectory import coefficients_at
 from cwboost.export.onnx import onnx_inputs, to_onnx
 from cwboost.export.sql import to_sql
-from cwboost.selection.metrics import register_metric
+from cwboost.metrics.metric import register_metric
 from cwboost.selection.stability_bounds import complete
 from cwboost.terms.bases import register_basis
 from cwboost.terms.learners import register_learner

@@ -13,6 +13,7 @@ import cwboost as cb
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting import bag_polish
 from cwboost.fitting.bags import BaggedFit
+from cwboost.fitting.early_stopping import EarlyStopping
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
@@ -43,7 +44,7 @@ def members(table, y, held, optimizer, n_iter, **options):
     binned, w = prepare(table, y, **options), np.ones(len(y))
     for out in held:
         split = Split(np.where(out, 0.0, w), np.where(out, w, 0.0), w)
-        yield FitProblem.pose(binned, split, optimizer).fit(n_iter, patience=50)
+        yield FitProblem.pose(binned, split, optimizer).fit(n_iter, stopping=EarlyStopping(50))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_the_validation_risk_of_a_row_averages_the_bags_that_leave_it_out():
     total = np.zeros(len(y))
     for marks in inside:
         split = Split(np.where(marks, w, 0.0), np.where(marks, 0.0, w), w)
-        fitted = FitProblem.pose(binned, split, cb.Plain()).fit(30, patience=50)
+        fitted = FitProblem.pose(binned, split, cb.Plain()).fit(30, stopping=EarlyStopping(50))
         total += np.where(marks, 0.0, fitted.predict(table, kind="score", offset=offset))
     out = (~inside).sum(axis=0)
     some = out > 0

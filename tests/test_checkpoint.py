@@ -489,8 +489,8 @@ def damaged(content):
         "damaged or inc": content[:25],
         "damaged or": b"",
         "is not a checkpoint": b"# my notes\n",
-        "by a later version": content.replace(b"checkpoint 2 ", b"checkpoint 3 ", 1),
-        "by an earlier version": content.replace(b"checkpoint 2 ", b"checkpoint 1 ", 1),
+        "by a later version": content.replace(b"checkpoint 3 ", b"checkpoint 4 ", 1),
+        "by an earlier version": content.replace(b"checkpoint 3 ", b"checkpoint 1 ", 1),
     }
 
 
@@ -509,7 +509,7 @@ def test_a_damaged_file_is_refused(file, message):
 def forge(file, header, rest):
     body = json.dumps(header).encode() + b"\n" + rest
     checksum = fingerprint([np.frombuffer(body, np.uint8)]).encode()
-    file.write_bytes(b"cwboost checkpoint 2 %s\n%s" % (checksum, body))
+    file.write_bytes(b"cwboost checkpoint 3 %s\n%s" % (checksum, body))
 
 
 @pytest.mark.parametrize("optimizer", ["accelerated", "hybrid, all"])

@@ -624,7 +624,8 @@ def test_path_round_trip_and_extension(loss, name):
 def test_stop_reasons_are_the_texts_of_model_files():
     texts = {
         "n_iter reached", "no better validation risk", "nothing left to gain", "diverged",
-        "callback", "time limit", "interrupted",
+        "no better validation metric", "improvements too small", "callback", "time limit",
+        "interrupted",
     }  # fmt: skip
     assert set(core.StopReason) == texts
     assert core.StopReason.time_limit == "time limit"
@@ -675,7 +676,8 @@ def test_a_path_may_move_one_output_at_a_time():
 
 def test_patience_and_time_limit_stop():
     problem = Problem()
-    path = boost(problem, problem.rows(), core.Plain(1.0), 500, patience=3)
+    rule = core.StoppingRule(core.StoppingRule.Kind.patience, -1, 3)
+    path = boost(problem, problem.rows(), core.Plain(1.0), 500, rules=[rule])
     best = int(np.argmin(path.validation_risk))
     assert path.stopped == core.StopReason.no_better_validation_risk
     assert len(path.choices) == best + 3

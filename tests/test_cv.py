@@ -16,7 +16,7 @@ from sklearn.metrics import make_scorer
 
 import cwboost as cb
 from cwboost.cli.main import main
-from cwboost.selection.metrics import METRICS, as_metrics
+from cwboost.metrics.metric import METRICS, as_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore:cv. the best iteration, ")  # short paths
 

@@ -287,7 +287,7 @@ def test_file_is_readable(tmp_path):
     text = (tmp_path / "m.json").read_text(encoding="utf-8")
     data = json.loads(text)
     assert text.startswith(
-        '{\n "format": "cwboost model",\n "version": 5,\n "written_by": "cwboost'
+        '{\n "format": "cwboost model",\n "version": 6,\n "written_by": "cwboost'
     )
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
@@ -304,8 +304,8 @@ def test_file_is_readable(tmp_path):
 
 
 def test_newer_version_is_refused():
-    data = {**to_dict(fit("linear")), "version": 6}
-    with pytest.raises(ModelFileError, match=r"version 6 .* reads 1 to 5; update cwboost"):
+    data = {**to_dict(fit("linear")), "version": 7}
+    with pytest.raises(ModelFileError, match=r"version 7 .* reads 1 to 6; update cwboost"):
         from_dict(data)
 
 

@@ -18,8 +18,8 @@ from cwboost.export.model_file import ModelFileError
 from cwboost.export.registry import EXPORTS, Export, export
 from cwboost.frames.files import write_table
 from cwboost.losses import LOSSES, Loss, as_loss
+from cwboost.metrics.metric import METRICS, register_metric
 from cwboost.optimizers import Optimizer, as_optimizer
-from cwboost.selection.metrics import METRICS, register_metric
 from cwboost.terms.bases import BASES, Basis, register_basis
 from extensions import Bump, Cautious, Hinge, HingeBasis, LogCosh, registered, worst
 

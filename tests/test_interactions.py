@@ -897,7 +897,7 @@ def test_splits_and_pairs_can_be_combined():
     for seed in range(2):
         w = np.random.default_rng(seed).integers(0, 2, 600).astype(float)
         problem = FitProblem.pose(binned, Split(w, 1 - w, np.ones(600)), cb.Plain(0.3))
-        model = problem.fit(60, patience=None)
+        model = problem.fit(60)
         rows = w > 0
         alone = cb.fit({k: v[rows] for k, v in table.items()}, y[rows],
                        [t.learner for t in model.terms.values()], n_iter=0)  # fmt: skip

@@ -17,7 +17,7 @@ from cwboost.frames.read_frames import read, read_column
 from cwboost.losses import LOSSES, Loss, as_loss, is_registered, loss_for_classes
 from cwboost.losses.classes import code_array, code_classes
 from cwboost.losses.links import INVERSE_LINKS
-from cwboost.selection.metrics import METRICS, register_metric
+from cwboost.metrics.metric import METRICS, register_metric
 
 pytestmark = pytest.mark.filterwarnings("ignore:cv. the best iteration:UserWarning")
 

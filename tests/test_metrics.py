@@ -8,15 +8,17 @@ from sklearn.metrics import get_scorer
 
 import cwboost as cb
 from cwboost.losses import as_loss
-from cwboost.selection import metrics
-from cwboost.selection.metrics import SCORERS, as_metrics
-from cwboost.selection.scorers import ScorerMetric
+from cwboost.metrics import metric as metrics
+from cwboost.metrics.metric import SCORERS, as_metrics
+from cwboost.metrics.scorers import ScorerMetric
 
 CLASSES = {"squared": (), "poisson": (), "binomial": (0, 1), "multinomial": (1, 2, 5)}
 FITTING = [
     (name, loss)
-    for name, (_, _, fewest, most) in [*SCORERS.items(), ("accuracy", (0, 0, 2, 9)),
-                                       ("r2", (0, 0, 0, 0))]
+    for name, fewest, most in [
+        *[(name, s.min_classes, s.max_classes) for name, s in SCORERS.items()],
+        ("accuracy", 2, 9), ("r2", 0, 0),
+    ]
     for loss, classes in CLASSES.items()
     if fewest <= len(classes) <= most
 ]  # fmt: skip

@@ -6,6 +6,7 @@ that several processes write, and what is said after Ctrl-C.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -272,6 +273,24 @@ def test_exports_into_one_folder_at_the_same_time():
         for k in range(4)
     ]
     assert found in alone
+    assert not list(Path().glob(".*"))
+
+
+def test_a_folder_that_appears_and_disappears_during_a_replacement(monkeypatch):
+    move, failed = Path.rename, []
+
+    def rename(self, target):
+        if self.suffix == ".tmp" and not failed:  # another process's folder was there for a moment
+            failed.append(self)
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(self))
+        return move(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    for text in ("old", "new"):
+        with replace_folder("out", "file") as temporary:
+            (temporary / "file").write_text(text)
+    assert failed
+    assert Path("out/file").read_text() == "new"
     assert not list(Path().glob(".*"))
 
 

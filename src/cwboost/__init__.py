@@ -32,6 +32,7 @@ PUBLIC_NAMES = {
         "Absolute", "Binomial", "Gamma", "Huber", "Multinomial", "Poisson", "Quantile", "Squared",
         "Tweedie",
     ),
+    "metrics.metric": ("register_metric",),
     "model.model": ("Model",),
     "model.records": ("Edit", "Polish", "Ranking"),
     "model.term": ("Term",),
@@ -58,6 +59,7 @@ PUBLIC_NAMES = {
     "selection.tuning.schedules": ("Halving", "Hyperband", "RandomSearch"),
     "selection.tuning.space": ("LogUniform",),
     "selection.tuning.tune": ("Tuning", "TuningInterrupted", "tune"),
+    "stopping": ("Patience", "Stagnation"),
     "terms.formula": ("FormulaError",),
     "terms.learners": (
         "Category", "Centered", "Linear", "Missing", "Polynomial", "Spline", "Step", "Tensor",

@@ -20,6 +20,7 @@ from cwboost.losses import Poisson as Poisson
 from cwboost.losses import Quantile as Quantile
 from cwboost.losses import Squared as Squared
 from cwboost.losses import Tweedie as Tweedie
+from cwboost.metrics.metric import register_metric as register_metric
 from cwboost.model.model import Model as Model
 from cwboost.model.records import Edit as Edit
 from cwboost.model.records import Polish as Polish
@@ -56,6 +57,8 @@ from cwboost.selection.tuning.space import LogUniform as LogUniform
 from cwboost.selection.tuning.tune import Tuning as Tuning
 from cwboost.selection.tuning.tune import TuningInterrupted as TuningInterrupted
 from cwboost.selection.tuning.tune import tune as tune
+from cwboost.stopping import Patience as Patience
+from cwboost.stopping import Stagnation as Stagnation
 from cwboost.terms.formula import FormulaError as FormulaError
 from cwboost.terms.learners import Category as Category
 from cwboost.terms.learners import Centered as Centered

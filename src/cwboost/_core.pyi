@@ -342,7 +342,10 @@ class Path:
     def __init__(self) -> None: ...
 
     @overload
-    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, outputs: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, outputs: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, metrics: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+
+    @property
+    def metrics(self) -> NDArray[numpy.float64]: ...
 
     @property
     def outputs(self) -> NDArray[numpy.int32]: ...
@@ -401,6 +404,10 @@ class StopReason(enum.StrEnum):
 
     no_better_validation_risk = 'no better validation risk'
 
+    no_better_metric = 'no better validation metric'
+
+    stagnation = 'improvements too small'
+
     nothing_left_to_gain = 'nothing left to gain'
 
     diverged = 'diverged'
@@ -427,10 +434,20 @@ class BoostProblem:
 
     def __init__(self, rows: Rows, learners: Sequence[Learner], optimizer: Optimizer, *, start: Sequence[float], scale: float = 1.0, state: Sequence[float] = [], all_learners: Sequence[Learner] = [], training_part: int = 0, validation_part: int | None = None, all_part: int = 2, search: SearchMode = SearchMode.automatic) -> None: ...
 
+class StoppingRule:
+    """When a run ends early."""
+
+    def __init__(self, kind: StoppingRule.Kind, metric: int, iterations: int, share: float = 0.0) -> None: ...
+
+    class Kind(enum.Enum):
+        patience = 0
+
+        stagnation = 1
+
 class RunOptions:
     """How far a run goes, and what it calls on its way."""
 
-    def __init__(self, n_iter: int, *, patience: int = 0, tolerance: float = 0.0, n_given: int | None = None, time_limit: float | None = None, after: Callable[[int, float, float, int], bool] | None = None, after_every: float = 0.0, save: Callable[[Path], float] | None = None) -> None: ...
+    def __init__(self, n_iter: int, *, rules: Sequence[StoppingRule] = [], n_given: int | None = None, time_limit: float | None = None, after: Callable[[int, float, float, int], bool] | None = None, after_every: float = 0.0, save: Callable[[Path], float] | None = None, measure: Callable[[float], Sequence[float]] | None = None) -> None: ...
 
 class ReplayProblem:
     """What a path needs to be replayed without rows."""

@@ -50,7 +50,7 @@ def fit(
     start: Any = None,
     scale: Any = "auto",
     validation: Any = None,
-    patience: int | None = 50,
+    patience: Any = 50,
     callback: Callable[..., Any] | None = None,
     time_limit: float | None = None,
     random_state: Any = 0,
@@ -63,6 +63,7 @@ def fit(
     checkpoint: Any = None,
     min_rows_per_bin: int | None = None,
     timeout: float = 600.0,
+    metric: Any = None,
 ) -> Model:
     """`cwboost.fit` for rows on the workers of a cluster: the same model, whatever the partitions.
 
@@ -84,6 +85,9 @@ def fit(
     timeout : float
         Seconds after which it is an error that a worker does not answer. (If the scheduler counts
         the worker as lost, another worker reads its partitions again.)
+    metric : str or list of str, optional
+        As in `cwboost.fit`, for metrics that are means over rows: "log_loss", "accuracy", "brier",
+        "rmse", "mae". Only their sums leave the workers.
     learners, loss, optimizer, n_iter, bins, start, scale, patience, callback, time_limit, \
 random_state, search, progress, checkpoint
         As in `cwboost.fit`.
@@ -102,8 +106,10 @@ random_state, search, progress, checkpoint
     'x'
     >>> client.close()
     """
-    check_counts(n_iter, patience, time_limit, n_threads)
-    options = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
+    check_counts(n_iter, time_limit, n_threads)
+    options = FitOptions.checked(
+        optimizer, n_iter, patience, start, scale, time_limit, search, metric=metric
+    )
     check_min_rows(min_rows_per_bin)
     seed, pairs = as_seed(random_state), check_named_pairs(check_interactions(interactions))
     terms = TermOptions(as_loss(loss), learners, interactions=pairs)

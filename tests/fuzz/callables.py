@@ -30,9 +30,9 @@ import cwboost as cb
 import cwboost.dask
 from cwboost.export.onnx import to_onnx
 from cwboost.export.sql import to_sql
+from cwboost.metrics.metric import METRICS
 from cwboost.model import edits
 from cwboost.plotting.registry import DISPLAYS
-from cwboost.selection.metrics import METRICS
 from cwboost.terms.bases import BASES
 from cwboost.terms.learners import LEARNERS
 
@@ -196,6 +196,10 @@ def _use_optimizer(optimizer: Any) -> None:
     cb.fit(TABLE, Y, optimizer=optimizer, n_iter=5, validation=0.2).predict(TABLE)
 
 
+def _use_rule(rule: Any) -> None:
+    cb.fit(TABLE, Y, n_iter=5, validation=0.2, patience=rule).predict(TABLE)
+
+
 def _use_learner(learner: Any) -> None:
     cb.fit(TABLE, Y, [learner], n_iter=3).predict(TABLE)
 
@@ -213,6 +217,7 @@ CONSTRUCTED: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(LEARNERS, _use_learner),
     **dict.fromkeys(LOSSES, _use_loss),
     **dict.fromkeys(("Plain", "Accelerated", "Hybrid"), _use_optimizer),
+    **dict.fromkeys(("Patience", "Stagnation"), _use_rule),
     **dict.fromkeys(("Halving", "Hyperband", "RandomSearch"), _use_schedule),
     **dict.fromkeys(ESTIMATORS, _use_estimator),
     "Bins": lambda bins: cb.fit(TABLE, Y, bins=bins, n_iter=3).predict(TABLE),
@@ -326,10 +331,12 @@ SPECIAL: dict[str, tuple[Any, ...]] = {  # where a name means something else
     "aic.df": (None, "trace"),
     "edits.smoothed.df": (3.0,), "edits.set_level.term": ("g",), "edits.set_level.level": ("a",),
     "registry.export.file": ("out.sql", "out.json"), "tables.to_excel.file": ("out.xlsx",),
-    "learners.register_learner.cls": (cb.Spline,), "metrics.register_metric.name": ("worst",),
+    "learners.register_learner.cls": (cb.Spline,),
+    "Stagnation.below": (1e-5, 0.1), "Stagnation.times": (1, 10),
     "bases.register_basis.cls": tuple(BASES.values()),
-    "metrics.register_metric.function": (lambda: lambda y, f: np.abs(y - f).max(),),
-    "metrics.register_metric.target": (None, "numbers", "classes"),
+    "register_metric.name": ("worst",),
+    "register_metric.function": (lambda: lambda y, f: np.abs(y - f).max(),),
+    "register_metric.target": (None, "numbers", "classes"),
     "dask.fit.table": (spread,), "dask.fit.y": ("y",), "dask.fit.weights": (None, "w"),
     "dask.fit.validation": (None, "held", 0.3), "dask.fit.exposure": (None, "w"),
     "dask.fit.interactions": (None, lambda: [("x", "g")]),

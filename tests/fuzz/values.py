@@ -158,7 +158,8 @@ def random_settings(rng: Rng) -> dict[str, Any]:
     options = {
         "optimizer": random_optimizer(rng),
         "bins": pick(rng, ["auto", "exact", "sqrt", 2, 7, 1000, cb.Bins(9, "quantile")]),
-        "patience": pick(rng, [None, 1, 5]),
+        "patience": pick(rng, [None, 1, 5, cb.Patience(3), cb.Stagnation(1e-3, 2)]),
+        "metric": pick(rng, ["risk", "mae", "auc", ["log_loss", "brier"]]),
         "interactions": pick(rng, ["auto", "all", 1, 2]),
         "polish": pick(rng, ["auto", True, False, "repeat"]),
         "bags": pick(rng, [2, 3]),

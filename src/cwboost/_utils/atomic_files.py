@@ -327,11 +327,11 @@ def _swap(target: Path, new: Path, old: Path, check: Callable[[], None]) -> None
             new.rename(target)
             return
         except BaseException as error:
-            there = target.exists()
-            if old.exists() and not there:
-                old.rename(target)
+            # The folder of the other process may have been moved away again since.
             taken = isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST)
-            if not (there and taken and attempt < ATTEMPTS):
+            if not (taken and attempt < ATTEMPTS):
+                if old.exists() and not target.exists():
+                    old.rename(target)
                 raise
             shutil.rmtree(old, ignore_errors=True)
 

@@ -48,6 +48,10 @@ EQUIVALENTS: tuple[tuple[str, dict[str, str]], ...] = (
             "": "validation= of cwboost.fit, or folds: cwboost.cv",
         },
     ),
+    (
+        "eval_metric metrics scoring stopping_metric",
+        {"metric": "", "": "metric= of cwboost.fit and cwboost.cv"},
+    ),
     ("max_bins max_bin n_bins border_count", {"bins": ""}),
     (
         "monotone_constraints monotonic_cst monotone",

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from cwboost._utils.atomic_files import STANDARD, check_name, follow_links
 from cwboost._utils.cores import MAX_THREADS
 from cwboost._utils.text import quote
-from cwboost.fitting.options import MAX_COUNT
 from cwboost.frames.files import would_read
 from cwboost.losses import LOSSES, Loss
+from cwboost.stopping import MAX_COUNT
 from cwboost.terms.styles import STYLES
 
 from .streams import is_closed

@@ -5,14 +5,14 @@ Does not know about optimizers or boosting (see fitting/problem.py), nor how sha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from cwboost import _core
-from cwboost._core import TRAINING_PART
+from cwboost._core import TRAINING_PART, VALIDATION_PART
 from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.spread import SPREAD_RANKS, Spread
@@ -33,6 +33,7 @@ from cwboost.fitting.shared_bins import SharedBins, core_rows, shared_axes
 from cwboost.fitting.systems import basis_rows
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import count_observations
+from cwboost.metrics.metric import Metric
 from cwboost.terms.bases import Basis
 from cwboost.terms.plan import Plan
 
@@ -113,6 +114,23 @@ class ShardedPreparedRows(PreparedTerms):
     @property
     def has_own_split(self) -> bool:
         return False
+
+    def measure(
+        self, metrics: Sequence[Metric], rows: _core.Rows
+    ) -> Callable[[float], list[float]]:
+        names = [metric.name for metric in metrics if metric.row_mean is not None]
+        weight = rows.weight(VALIDATION_PART)
+
+        def measure(validation_risk: float) -> list[float]:
+            sums = dict(zip(names, self.data.shards.total("metric_sums", names), strict=True))
+            return [
+                metric.criterion(metric.row_mean.finish(float(sums[metric.name]) / weight))
+                if metric.row_mean is not None
+                else validation_risk
+                for metric in metrics
+            ]
+
+        return measure
 
     def with_more(
         self, plans: Sequence[Plan], summaries: Mapping[str, ColumnSummary]

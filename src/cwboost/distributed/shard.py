@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._core import TRAINING_PART
+from cwboost._core import SLOT_F, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import IndexSet, cells
 from cwboost.binning.min_rows import Coder, count_rows
@@ -24,6 +24,7 @@ from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.axis_binning import CodeBinning, PointBinning, SettledBinning
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import Observations, as_numbers, as_part
+from cwboost.metrics.metric import HeldOutRows, row_mean
 from cwboost.terms.bases import BasisRows
 
 from .partitions import Partition
@@ -110,6 +111,15 @@ class Shard(ShardColumns):
     def run(self, batch: Sequence[Any]) -> list[_core.Reply]:
         """Run a batch of verbs."""
         return self.rows.run([self._as_verb(request) for request in batch])
+
+    def metric_sums(self, names: Sequence[str]) -> Floats:
+        """Return for each metric the weighted sum of its numbers per validation row."""
+        weights = as_numbers(self.parts[VALIDATION_PART])
+        held = np.flatnonzero(weights) if self.n_rows else np.zeros(0, dtype=np.intp)
+        rows = HeldOutRows(self.loss, (), self.y[held], weights[held])
+        scores = np.asarray(self.rows.read(SLOT_F))[:, held].T
+        sums = [row_mean(name).weighted_sum(rows, scores) for name in names]
+        return np.array(sums)
 
     def _as_verb(self, request: Any) -> Any:
         if not isinstance(request, CrossRequest):

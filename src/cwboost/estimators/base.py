@@ -26,6 +26,7 @@ from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import describe_unknown, explain_unknown
 from cwboost.explain.sizes import chosen_groups
 from cwboost.fitting.callbacks import Interrupted
+from cwboost.fitting.early_stopping import EarlyStopping
 from cwboost.fitting.fit import fit
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
@@ -36,7 +37,7 @@ from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
-from cwboost.model.path import FINAL_REASONS, StopReason
+from cwboost.model.path import EARLY_REASONS, FINAL_REASONS
 from cwboost.model.scoring import output_labels, write_effects
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.progress import Progress
@@ -70,7 +71,7 @@ from .input import (
 from .sklearn_callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
 
 # The fit ended by itself; further iterations cannot help.
-FINAL = (StopReason.no_better_validation_risk, *FINAL_REASONS)
+FINAL = (*EARLY_REASONS, *FINAL_REASONS)
 
 
 class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -175,6 +176,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             problem["learners"] += spikes_that_help(problem, spikes, share)
         n_iter = self._choose_n_iter(has_validation)
         if not has_validation:
+            EarlyStopping.of(self.patience, self._metric(), self._loss(), self._codes())  # checks
             n_iter = self._find_n_iter(problem, group_of) or n_iter
         callbacks = self._begin_callbacks(
             n_iter, rows, stages=n_stages(check_interactions(self.interactions))
@@ -185,6 +187,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 n_iter=n_iter,
                 validation=held_out,
                 patience=self.patience,
+                metric=self._metric() if has_validation else None,
                 callback=callbacks.callback if bags is None else None,
                 time_limit=self.time_limit,
                 bags=bags,
@@ -198,7 +201,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             raise stop.with_model(self._label_classes(stop.model)) from None
         self._store_model(self._with_suggestion(model, problem, held_out), n_iter)
         if self._n_iter_is_auto and has_validation:
-            warn_of_cap(model, self.patience)
+            warn_of_cap(model)
         callbacks.end()
         return self
 
@@ -206,6 +209,14 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         """Return the model, with a suggestion if another loss would be clearly better."""
         del problem, held_out
         return model
+
+    def _metric(self) -> Any:
+        """Return the `metric` of `cwboost.fit`."""
+        return self.metric
+
+    def _codes(self) -> tuple[Any, ...]:
+        """Return the classes as `cwboost.fit` gets them."""
+        return ()
 
     def _polish(self) -> Any:
         """Return the `polish` of `cwboost.fit`."""
@@ -441,7 +452,9 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _find_n_iter(self, problem: dict[str, Any], groups: Any) -> int | None:
         """Return the iterations of a fit without validation rows, if the rows decide them."""
-        return find_n_iter(**problem, groups=groups) if self._n_iter_is_auto else None
+        if not self._n_iter_is_auto:
+            return None
+        return find_n_iter(**problem, groups=groups, metric=self._metric())
 
     def _choose_tolerance(self, n: int) -> float:
         """Return the `tolerance` of `cwboost.fit` for n rows."""

@@ -20,6 +20,7 @@ from cwboost.fitting.input_data import class_weights
 from cwboost.frames.columns import Floats, Labels
 from cwboost.losses import Loss, loss_for_classes
 from cwboost.losses.classes import code_array
+from cwboost.metrics.metric import of_labels
 
 from .base import CWBEstimator
 from .input import check_length, check_weights, check_y
@@ -61,8 +62,8 @@ class CWBClassifier(ClassifierMixin, CWBEstimator):  # type: ignore[misc]
         Weights of the classes, multiplied with `sample_weight`.
     offset : name of a column of X, optional
         A fixed part of the score. The column is then not a feature. Arrays go to `fit`.
-    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, bags, warm_start, \
-time_limit, random_state, n_jobs, verbose
+    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, metric, bags, \
+warm_start, time_limit, random_state, n_jobs, verbose
         As for `CWBRegressor`.
 
     Attributes
@@ -94,7 +95,8 @@ time_limit, random_state, n_jobs, verbose
         n_iter: int | str = "auto",
         bins: Any = "auto",
         validation: Any = "auto",
-        patience: int | None = 50,
+        patience: Any = 50,
+        metric: Any = None,
         offset: str | None = None,
         polish: Any = "auto",
         bags: int | None = None,
@@ -107,13 +109,19 @@ time_limit, random_state, n_jobs, verbose
         super().__init__(
             class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
             interactions=interactions, optimizer=optimizer, n_iter=n_iter, bins=bins,
-            validation=validation, patience=patience, offset=offset, polish=polish, bags=bags,
-            warm_start=warm_start,
+            validation=validation, patience=patience, metric=metric, offset=offset, polish=polish,
+            bags=bags, warm_start=warm_start,
             time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:
         return loss_for_classes(len(self.classes_))
+
+    def _metric(self) -> Any:
+        return of_labels(self.metric, self.classes_)
+
+    def _codes(self) -> tuple[Any, ...]:
+        return tuple(range(len(self.classes_)))
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         """Return the codes of the classes, those without weight included (see `_weigh`).

@@ -28,6 +28,7 @@ class _CrossValidated(CWBEstimator):
     # Parameters of the other estimators that these do not have.
     validation = None
     patience = None
+    metric = None
     warm_start = False
     time_limit = None
     bags = None

@@ -93,10 +93,11 @@ class DaskEstimator(CWBEstimator):
                 given = replace(given, validation=held)
             has_validation = given.validation is not None
             n_iter = self._choose_n_iter(has_validation)
-            check_counts(n_iter, self.patience, self.time_limit, None)
+            check_counts(n_iter, self.time_limit, None)
             options = FitOptions.checked(
                 self._optimizer(has_validation), n_iter, self.patience, None, "auto",
                 self.time_limit, "auto", self.polish, self._choose_tolerance(rows),
+                self.metric if has_validation else None,
             )  # fmt: skip
             terms = TermOptions(
                 loss, self.learners, self.terms, self._excluded, pairs,

@@ -21,6 +21,7 @@ from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
 from cwboost.selection.cv import cv
+from cwboost.stopping import each_rule
 from cwboost.terms.learners import Learner
 
 HOLD_OUT_FROM = 1000  # rows; with fewer all rows are needed for the fit
@@ -146,21 +147,26 @@ def choose_tolerance(n: int, polish: Any, loss: Loss, *, pairs: bool) -> float:
     return TOLERANCE if n >= MANY_ROWS else 0.0
 
 
-def warn_of_cap(model: Model, patience: int | None) -> None:
-    """Warn if the validation risk was still falling when the largest number of iterations ended the
-    fit."""
-    if model.stopped != StopReason.n_iter_reached or patience is None:
+def warn_of_cap(model: Model) -> None:
+    """Warn if the fit was still improving on the validation rows when the largest
+    number of iterations ended it."""
+    rules = each_rule(model.settings.patience)
+    if model.stopped != StopReason.n_iter_reached or not rules:
         return
     if model.polished:  # the refit goes the rest of the way
         return
     best = model.best_iteration
-    risk = model.path.validation_risk
+    risk = model.path.watched
     late = risk[model.n_iter - max(1, model.n_iter // 10)] - risk[best]  # of the last tenth
     if late < NEGLIGIBLE * (risk[0] - risk[best]):
         return
-    if model.n_iter - best < patience and best > model.path.switched_after:
+    longest = max(rule.n_iterations for rule in rules)
+    if model.n_iter - best < longest and best > model.path.switched_after:
+        what, better = "validation risk", "falling"
+        if model.settings.metrics:
+            what, better = f"validation {model.settings.metrics[0].name}", "improving"
         warn_user(
-            f"the validation risk was still falling after {model.n_iter} iterations; pass a larger "
+            f"the {what} was still {better} after {model.n_iter} iterations; pass a larger "
             "n_iter, or an optimizer with a larger rate",
             ConvergenceWarning,
         )

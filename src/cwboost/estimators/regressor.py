@@ -58,9 +58,14 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         rows (of classes, 200 of them outside the most frequent class, or 10,000 in all), else
         None; "last" is the last fifth of the rows (for rows in time order). Your own split goes to
         `fit`.
-    patience : int or None
-        Stop after this many iterations without a new best validation risk. From 50,000 rows on, if
-        polish follows, the best risk must fall by a tenth of what the fit has gained so far.
+    patience : int, Patience, Stagnation, a list of them, or None
+        Stop after this many iterations without a new best validation risk, or by these rules. From
+        50,000 rows on, if polish follows, the best risk must fall by a tenth of what the fit has
+        gained so far.
+    metric : str, function, scorer, or a list or dict of them, optional
+        Metrics of the validation rows that are recorded after every iteration; the first one
+        replaces the validation risk in early stopping, as in `cwboost.fit`. Where cross-validation
+        chooses the number of iterations, it decides there.
     offset, exposure : name of a column of X, optional
         A fixed part of the score; exposure is exp(offset). The column is then not a feature, and
         `predict(X)` finds it. Arrays go to `fit`, `predict` and `score`.
@@ -118,7 +123,8 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         n_iter: int | str = "auto",
         bins: Any = "auto",
         validation: Any = "auto",
-        patience: int | None = 50,
+        patience: Any = 50,
+        metric: Any = None,
         offset: str | None = None,
         exposure: str | None = None,
         polish: Any = "auto",
@@ -132,9 +138,9 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         super().__init__(
             loss=loss, terms=terms, learners=learners, exclude=exclude, interactions=interactions,
             optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
-            patience=patience, offset=offset, exposure=exposure, polish=polish, bags=bags,
-            warm_start=warm_start, time_limit=time_limit, random_state=random_state, n_jobs=n_jobs,
-            verbose=verbose,
+            patience=patience, metric=metric, offset=offset, exposure=exposure, polish=polish,
+            bags=bags, warm_start=warm_start, time_limit=time_limit, random_state=random_state,
+            n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:

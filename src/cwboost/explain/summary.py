@@ -72,6 +72,8 @@ def _path_lines(model: Model) -> list[str]:
         if model.polish is not None and model.polish.on_all_rows:
             note = " (of the boosted fit; the model has used these rows since)"
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
+        for name, values in model.validation_metrics.items():
+            lines.append(f"validation {name} {values[0]:.6g} -> {values[m]:.6g}{note}")
     return lines
 
 

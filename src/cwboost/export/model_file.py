@@ -43,8 +43,8 @@ from .model_parts import (
 from .plain_data import ModelFileError as ModelFileError
 from .plain_data import check_keys, pack, plain, read, record, require, shown
 
-FORMAT, VERSION = "cwboost model", 5
-READABLE = (1, 2, 3, 4, 5)
+FORMAT, VERSION = "cwboost model", 6
+READABLE = (1, 2, 3, 4, 5, 6)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
@@ -100,7 +100,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         )
     finite_shares = model.shares is not None and bool(np.isfinite(model.shares).all())
     path = record(model.path)
-    for key in ("risk", "validation_risk"):  # JSON does not have nan and inf
+    for key in ("risk", "validation_risk", "metrics"):  # JSON does not have nan and inf
         path[key] = [v if math.isfinite(v) else str(v) for v in path[key]]
     for key in ("updates", "correction_updates"):
         path[key] = pack(getattr(model.path, key))
@@ -237,9 +237,9 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-    Version 4 did not know which columns were dates. Version 3 did not have sizes, polish, a
-    suggestion or penalties that depend on the rows, and did not say which pairs of a ranking were
-    tried and which rule chose them.
+    Version 5 did not have metrics. Version 4 did not know which columns were dates. Version 3 did
+    not have sizes, polish, a suggestion or penalties that depend on the rows, and did not say which
+    pairs of a ranking were tried and which rule chose them.
     """
     if version < 3:
         data = _upgraded_to_3(data)
@@ -254,7 +254,18 @@ def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
         }
     if version < 5:
         data = _with_columns(data, {"unit": None})
+    if version < 6:
+        data = {
+            **data,
+            "path": _with_fields(data.get("path"), {"metrics": []}),
+            "settings": _with_fields(data.get("settings"), {"metrics": []}),
+        }
     return data
+
+
+def _with_fields(item: Any, new: dict[str, Any]) -> Any:
+    """Return an object of an older version with new fields."""
+    return {**new, **item} if isinstance(item, dict) else item
 
 
 def _with_columns(data: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

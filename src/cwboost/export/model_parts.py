@@ -238,10 +238,17 @@ def read_path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path
         updates("correction_updates", corrections),
         _read_risks(data["risk"], m + 1, "path.risk"),
         _read_risks(data["validation_risk"], m + 1, "path.validation_risk"),
+        _read_metrics(data["metrics"], m + 1),
         switched,
         rewound,
         read(str, data["stopped"], "path.stopped"),
     )
+
+
+def _read_metrics(data: Any, n: int) -> Floats:
+    values = read(list, data, "path.metrics")
+    require(len(values) % n == 0, "path.metrics", f"expected a multiple of {n} numbers", values)
+    return _read_risks(values, len(values), "path.metrics")
 
 
 class _Ints(NamedTuple):

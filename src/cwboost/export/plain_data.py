@@ -29,6 +29,7 @@ from cwboost.model.edits import EDITS
 from cwboost.model.records import RULE_WORDS, ColumnFacts, Edit, Ranking
 from cwboost.model.settings import Settings
 from cwboost.optimizers import OPTIMIZERS, Optimizer
+from cwboost.stopping import STOPPING_RULES, StoppingRule, as_rules
 from cwboost.terms.bases import BASES, Basis
 from cwboost.terms.encoders import ENCODERS, Encoder
 from cwboost.terms.learners import LEARNERS, Learner
@@ -70,6 +71,7 @@ KINDS: dict[Any, Kind] = {
         LEARNERS, "register it with cwboost.terms.learners.register_learner", _no_problem
     ),
     Loss: Kind(LOSSES, "add it to cwboost.losses.LOSSES", _no_problem),
+    StoppingRule: Kind(STOPPING_RULES, "add it to cwboost.stopping.STOPPING_RULES", _no_problem),
     Optimizer: Kind(OPTIMIZERS, "add it to cwboost.optimizers.OPTIMIZERS", _optimizer_problem),
 }
 
@@ -317,7 +319,10 @@ RULES: dict[type[Any], tuple[tuple[Callable[[Any], Any], str], ...]] = {
         (lambda r: _rises(-r.gain, False) and r.residual >= 0, "expected decreasing gains"),
     ),
     Settings: (
-        (lambda s: s.patience is None or 1 <= s.patience < 2**31 - 1, "expected patience >= 1"),
+        (
+            lambda s: as_rules(s.patience) == s.patience,
+            "expected patience as a whole number >= 1, rules or null",
+        ),
         (lambda s: s.seed >= 0, "expected seed >= 0"),
         (
             lambda s: (s.fraction is not None) == (s.validation == "fraction"),

@@ -27,6 +27,7 @@ from cwboost.model.records import Bags
 from cwboost.progress import Progress
 
 from .callbacks import HaltCallback, Interrupted, RunContext
+from .early_stopping import EarlyStopping
 from .effect_sizes import effect_sizes
 from .input_data import FitData, Split, hold_out
 from .integral_importance import integral_shares
@@ -163,8 +164,8 @@ class BaggedFit:
         except KeyboardInterrupt:
             if len(done) < 2:
                 raise
-            raise Interrupted(_average(all_rows, self.draw, done, options.patience)) from None
-        return _average(all_rows, self.draw, done, options.patience), done
+            raise Interrupted(_average(all_rows, self.draw, done, options.stopping)) from None
+        return _average(all_rows, self.draw, done, options.stopping), done
 
     @cached_property
     def all_rows(self) -> FitProblem[PreparedRows]:
@@ -287,7 +288,7 @@ def _fit_bag(
     halt: Halt,
 ) -> FittedBag:
     context = RunContext(HaltCallback(halt))
-    model, history = problem.template(options.patience), _core.Path()
+    model, history = problem.template(options.stopping), _core.Path()
     if main is not None:
         model, history = problem.continue_from(model, main)
     options = options._replace(n_iter=model.n_iter + options.n_iter)
@@ -313,7 +314,7 @@ def _average(
     problem: FitProblem[PreparedRows],
     draw: Draw,
     done: Mapping[int, FittedBag],
-    patience: int | None,
+    stopping: EarlyStopping,
 ) -> Model:
     """Return one model of all fitted bags: mean starts and coefficients.
 
@@ -321,7 +322,7 @@ def _average(
     """
     numbers = sorted(done)
     fitted = [done[number] for number in numbers]
-    template = problem.template(patience)
+    template = problem.template(stopping)
     coef = _coefficients(fitted, template)
     terms = {
         name: replace(term, beta=coef[name].mean(axis=0)) if name in coef else term

@@ -3,7 +3,7 @@
 Defines the file format, and checks that a file belongs to the fit that is continued. Does not know
 how a fit continues (see `FitProblem.boost` in problem.py).
 
-    cwboost checkpoint 2 1a2b...   the version, and a checksum of everything that follows
+    cwboost checkpoint 3 1a2b...   the version, and a checksum of everything that follows
     [{"identity": ...}, ...]       one line of JSON: the stages of the fit, and the sizes of arrays
     ...                            the arrays of the paths, end to end
 
@@ -40,7 +40,7 @@ from .scores import score_batch
 if TYPE_CHECKING:
     from .problem import FitProblem
 
-MAGIC, VERSION = b"cwboost checkpoint", 2
+MAGIC, VERSION = b"cwboost checkpoint", 3
 MIN_PAUSE = 10.0  # seconds between two writes, at least
 PAUSE_FACTOR = 20  # the pause is at least this multiple of the time that the last write took
 RELATIVE = 1e-9  # tolerance; sums over rows depend on how the rows are distributed
@@ -72,6 +72,7 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
         "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({fingerprint(texts)})",
         "bins": repr(settings.bins),
         "validation": validation,
+        "metric": ", ".join(m.name for m in settings.metrics),
         "start": model.start_vector.tolist(),
         "scale": [float(model.scale)],
         "smoothing": [float(term.smoothing) for term in terms],

@@ -21,6 +21,7 @@ from cwboost.progress import as_progress
 
 from .callbacks import RunContext
 from .checkpoint import Checkpoint
+from .early_stopping import EarlyStopping
 from .input_data import FitInput
 from .interactions import check_interactions, check_pairs
 from .options import FitOptions, PolishWeight, as_seed, check_counts, check_min_rows
@@ -44,7 +45,7 @@ def fit(
     start: Any = None,
     scale: Any = "auto",
     validation: Any = None,
-    patience: int | None = 50,
+    patience: Any = 50,
     callback: Callable[..., Any] | None = None,
     time_limit: float | None = None,
     random_state: Any = 0,
@@ -60,6 +61,7 @@ def fit(
     sites: str | None = None,
     polish: str | bool | PolishWeight | None = None,
     tolerance: float = 0.0,
+    metric: Any = None,
 ) -> Model:
     """Fit a sum of terms by componentwise gradient boosting.
 
@@ -95,9 +97,11 @@ def fit(
         A factor of every step. "auto" makes a learning rate mean the same for all losses and in all
         units of y (4 for "binomial", 2 for "multinomial"); 1 gives the steps of other packages.
     validation : fraction, mask or weights over the rows, or (table, y[, weights, offset])
-        Validation rows. The iterate with the lowest validation risk is returned.
-    patience : int or None
-        Stop after this many iterations without a new lowest validation risk; None: never.
+        Validation rows. The iterate with the lowest validation risk is returned, or the best one
+        by `metric`.
+    patience : int, Patience, Stagnation, a list of them, or None
+        Early stopping: the number of iterations without a new best value on the validation rows, or
+        rules, of which the first one that applies ends the fit. None: never.
     callback : callable(iteration, risk, validation_risk, choice), optional
         Called after every iteration with those of these four arguments that it accepts. The fit
         stops if it returns true.
@@ -152,6 +156,12 @@ def fit(
         the fit has gained so far. Polish needs no more than the right terms, so a fit that is to be
         polished may stop early. If polish is then skipped, boosting goes on without tolerance. With
         `interactions` it is for the last stage, after the pairs were chosen.
+    metric : str, function, scorer, or a list or dict of them, optional
+        Metrics of the validation rows, such as "auc", that are computed after every iteration and
+        recorded in `model.validation_metrics`. The first one replaces the validation risk: it
+        decides which iterate is returned, when patience ends the fit and when Hybrid switches. The
+        names are those of `cwboost.cv`; a function takes y, the prediction and, if weights matter,
+        `sample_weight`.
 
     Returns
     -------
@@ -174,11 +184,12 @@ def fit(
     True
     """
     began, bar = time.perf_counter(), as_progress(progress)
-    check_counts(n_iter, patience, time_limit, n_threads)
+    check_counts(n_iter, time_limit, n_threads)
     check_min_rows(min_rows_per_bin, sites)
     options = FitOptions.checked(
-        optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance
-    )
+        optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance,
+        metric,
+    )  # fmt: skip
     roles = {"offset": offset, "exposure": exposure, "rule": as_bins(bins)}
     seed, interactions = as_seed(random_state), check_interactions(interactions)
     if bags is not None:
@@ -193,7 +204,8 @@ def fit(
         with reading(table, bar):
             checked = read_rows(fit_input, learners, as_loss(loss), 0)
             check_pairs(interactions, checked.data.table, fit_input.columns)
-            options.check(checked.data.loss, has_validation=True)  # every bag leaves some rows out
+            loss_of, classes = checked.data.loss, checked.data.classes
+            options = options.resolved(loss_of, classes, True)  # every bag leaves some rows out
             prepared = checked.bin(threads_for(n_threads, len(checked.data.y)))
         draw = draw_bags(bags, validation, prepared.data, seed)
         return fit_bags(prepared, draw, options, interactions, n_threads, bar)
@@ -206,7 +218,7 @@ def fit(
         checked = read_rows(fit_input, learners, as_loss(loss), seed)
         data = checked.data
         check_pairs(interactions, data.table, fit_input.columns)
-        options.check(data.loss, data.has_validation)
+        options = options.resolved(data.loss, data.classes, data.has_validation)
         begin = StartingPoint.of(data, data.split, start, scale)
         prepared = checked.bin(threads_for(n_threads, len(data.y)))
     model, problem = boost_stages(prepared, begin, options, interactions, context)
@@ -230,7 +242,7 @@ def extend(
 ) -> Model:
     """See Model.extend."""
     context = RunContext(callback, as_progress(progress))
-    check_counts(n, None, time_limit, n_threads, n_iter_name="n")
+    check_counts(n, time_limit, n_threads, n_iter_name="n")
     fit_input = FitInput.of(
         table, y, weights, offset=offset, exposure=exposure, validation=validation
     )
@@ -238,7 +250,7 @@ def extend(
     model = model.boosted
     problem = pose_again(model, fit_input, "extend", n_threads)
     options = FitOptions(
-        model.optimizer, model.n_iter + n, model.settings.patience, time_limit=time_limit,
+        model.optimizer, model.n_iter + n, EarlyStopping.again(model), time_limit=time_limit,
         polish=polish,
     )  # fmt: skip
     extended = problem.boost(model, problem.history(model), options, context)

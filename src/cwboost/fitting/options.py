@@ -15,8 +15,10 @@ from cwboost._utils.cores import check_threads
 from cwboost._utils.text import quote
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
+from cwboost.stopping import MAX_COUNT, as_rules
 
-MAX_COUNT = 2**31 - 2  # the core counts iterations in 32 bits
+from .early_stopping import EarlyStopping
+
 SEARCHES = {
     "auto": _core.SearchMode.automatic,
     "full": _core.SearchMode.full,
@@ -36,30 +38,32 @@ class FitOptions(NamedTuple):
 
     optimizer: Optimizer
     n_iter: int
-    patience: int | None = None
+    stopping: EarlyStopping = EarlyStopping()
     start: Any = None
     scale: Any = "auto"
     time_limit: float | None = None
     search: str = "auto"
     polish: str | bool | PolishWeight | None = None
     tolerance: float = 0.0
+    asked: tuple[Any, Any] = (None, None)  # the arguments patience and metric, not resolved yet
 
     @classmethod
     def checked(
         cls,
         optimizer: Any,
         n_iter: int,
-        patience: int | None,
+        patience: Any,
         start: Any,
         scale: Any,
         time_limit: float | None,
         search: str,
         polish: str | bool | PolishWeight | None = None,
         tolerance: float = 0.0,
+        metric: Any = None,
     ) -> FitOptions:
         """Return the user's arguments with a copy of the optimizer, checked as far as possible.
 
-        `check` does the rest when the rows are known.
+        `resolved` does the rest when the rows are known.
         """
         optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
         check_one_of("search", search, SEARCHES)
@@ -69,21 +73,27 @@ class FitOptions(NamedTuple):
             raise ValueError(
                 f"tolerance: expected a number from 0 to below 1, got {quote(tolerance)}"
             )
-        return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance)
+        return cls(
+            optimizer, n_iter, EarlyStopping(as_rules(patience)), start, scale, time_limit, search,
+            polish, tolerance, (patience, metric),
+        )  # fmt: skip
 
     def within(self, share: float) -> FitOptions:
         """Return the options of a fit that ends within this share of the time limit."""
         limit = self.time_limit
         return self if limit is None else self._replace(time_limit=share * limit)
 
-    def check(self, loss: Loss, has_validation: bool) -> None:
-        """Raise if the options do not fit the loss or the rows."""
+    def resolved(self, loss: Loss, classes: tuple[Any, ...], has_validation: bool) -> FitOptions:
+        """Return the options with the metrics of the fit; raise if they do not fit the rows."""
         if self.search == "row-free" and not loss.linear:
             raise ValueError(
                 "search: 'row-free' needs a loss whose residual is y - score, such as squared; got "
                 f"{loss.name}; use 'auto'"
             )
         check_validation(self.optimizer, has_validation)
+        stopping = EarlyStopping.of(*self.asked, loss, classes)
+        stopping.check(self.search, has_validation)
+        return self._replace(stopping=stopping)
 
 
 def check_polish(polish: Any) -> None:
@@ -102,17 +112,13 @@ def check_validation(optimizer: Optimizer, has_validation: bool) -> None:
         )
 
 
-def check_counts(
-    n_iter: Any, patience: Any, time_limit: Any, n_threads: Any, n_iter_name: str = "n_iter"
-) -> None:
+def check_counts(n_iter: Any, time_limit: Any, n_threads: Any, n_iter_name: str = "n_iter") -> None:
     """Raise unless these arguments of a fit are numbers in their ranges.
 
     `n_iter_name` is the user's name of the number of iterations.
     """
     check_threads(n_threads)
     check_whole(n_iter_name, n_iter, 0, MAX_COUNT)
-    if patience is not None:
-        check_whole("patience", patience, 1, MAX_COUNT)
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(
             f"time_limit must be a positive number of seconds, got {quote(time_limit)}"

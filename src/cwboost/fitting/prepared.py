@@ -15,14 +15,15 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from cwboost import _core
-from cwboost._core import ALL_PART
+from cwboost._core import ALL_PART, SLOT_F
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
-from cwboost.frames.weights import Observations, RowWeights, as_part, count_observations
+from cwboost.frames.weights import Observations, RowWeights, as_numbers, as_part, count_observations
 from cwboost.losses import Loss
+from cwboost.metrics.metric import RISK, HeldOutRows, Metric
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 from cwboost.terms.plan import Plan
@@ -121,6 +122,15 @@ class PreparedTerms(ABC):
     @abstractmethod
     def with_more(self, plans: Sequence[Plan], summaries: Mapping[str, ColumnSummary]) -> Self:
         """Return these terms and further ones over the same rows."""
+
+    @abstractmethod
+    def measure(
+        self, metrics: Sequence[Metric], rows: _core.Rows
+    ) -> Callable[[float], list[float]]:
+        """Return a function that computes metrics of the validation rows, to be minimised.
+
+        It takes the validation risk and reads the scores of `rows` in SLOT_F.
+        """
 
     @abstractmethod
     def _spread(self, name: str) -> Spread:
@@ -295,6 +305,26 @@ class PreparedRows(PreparedTerms):
             self.n_threads if n_threads is None else n_threads,
             split.crosses,
         )
+
+    def measure(
+        self, metrics: Sequence[Metric], rows: _core.Rows
+    ) -> Callable[[float], list[float]]:
+        assert isinstance(rows, _core.LocalRows)
+        assert self.split.validation is not None
+        held, numbers = HeldOutRows.select(self.data, as_numbers(self.split.validation))
+
+        def measure(validation_risk: float) -> list[float]:
+            scores = np.asarray(rows.read(SLOT_F))[:, numbers].T
+
+            def value(metric: Metric) -> float:
+                if metric.name == RISK:
+                    return validation_risk
+                where, remedy = "on the validation rows", "hold out other rows"
+                return metric.criterion(metric.value(held, scores, where, remedy))
+
+            return [float(value(metric)) for metric in metrics]
+
+        return measure
 
     def _spread(self, name: str) -> Spread:
         return Spread.of(self.data.table[name], self.data.sample)

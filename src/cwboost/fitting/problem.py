@@ -23,7 +23,7 @@ from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
-from cwboost.model.path import FINAL_REASONS, Path, StopReason, first_lowest
+from cwboost.model.path import EARLY_REASONS, FINAL_REASONS, Path, StopReason, first_lowest
 from cwboost.model.records import ColumnFacts
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term, with_coefficients
@@ -33,6 +33,7 @@ from cwboost.terms.plan import Plan
 
 from .callbacks import HaltCallback, Interrupted, RunContext, iteration_facts, iteration_hook
 from .checkpoint import Checkpoint, check_path, column_fingerprints, identity
+from .early_stopping import EarlyStopping
 from .effect_sizes import effect_sizes
 from .input_data import Split
 from .integral_importance import integral_shares
@@ -118,7 +119,7 @@ class FitProblem(Generic[P]):
 
     # --- models -----------------------------------------------------------------------------------
 
-    def template(self, patience: int | None) -> Model:
+    def template(self, stopping: EarlyStopping) -> Model:
         """Return the model before the first iteration. Terms of one size share their zeros."""
         prepared, data = self.prepared, self.prepared.data
         q = data.loss.n_outputs
@@ -140,15 +141,19 @@ class FitProblem(Generic[P]):
             scale=self.begin.scale,
             path=Path.from_core(_core.Path()),
             best_iteration=0,
-            settings=self._settings(patience),
+            settings=self._settings(stopping),
         )
 
-    def _settings(self, patience: int | None) -> Settings:
+    def _settings(self, stopping: EarlyStopping) -> Settings:
         source = self.prepared.data.source
         if source.validation == "none" and self.prepared.has_validation:
             source = replace(source, validation="rows")
         names = source.__dataclass_fields__
-        return Settings(patience=patience, **{name: getattr(source, name) for name in names})
+        return Settings(
+            patience=stopping.rules,
+            metrics=stopping.records,
+            **{name: getattr(source, name) for name in names},
+        )
 
     def continue_from(self, model: Model, main: Model) -> tuple[Model, _core.Path]:
         """Return the template at the best iterate of a model of its first terms, and the path.
@@ -196,7 +201,7 @@ class FitProblem(Generic[P]):
         self,
         n_iter: int,
         *,
-        patience: int | None = None,
+        stopping: EarlyStopping | None = None,
         after: Model | None = None,
         halt: Callable[[], bool] | None = None,
         bar: Progress | None = None,
@@ -206,13 +211,14 @@ class FitProblem(Generic[P]):
 
         `halt` is asked twenty times a second whether to stop.
         """
-        model, history = self.template(patience), _core.Path()
+        stopping = EarlyStopping() if stopping is None else stopping
+        model, history = self.template(stopping), _core.Path()
         if after is not None:
             model = replace(model, terms=after.terms, path=after.path, columns=after.columns)
             history = self.history(after)
         callback = None if halt is None else HaltCallback(halt)
         context = RunContext(callback, as_progress(False) if bar is None else bar)
-        options = FitOptions(self.optimizer, n_iter, patience, search=search)
+        options = FitOptions(self.optimizer, n_iter, stopping, search=search)
         return self.boost(model, history, options, context)
 
     def boost(
@@ -232,20 +238,20 @@ class FitProblem(Generic[P]):
         time_limit = options.time_limit
         if time_limit is not None:  # what the set-up has left of it, enough for one iteration
             time_limit = max(1e-9, time_limit - (time.perf_counter() - context.began))
-        patience = model.settings.patience or 0
+        rules = options.stopping.core_rules(options.tolerance)
         names = [plan.name for plan in self.plans]
         after, every = iteration_hook(context, names, 0 if known is None else known.n_iter)
         run = _core.RunOptions(
             n_iter,
-            patience=patience,
-            tolerance=options.tolerance,
+            rules=rules,
             n_given=None if known is None else model.n_iter,
             time_limit=time_limit,
             after=after,
             after_every=every,
             save=None if checkpoint is None else lambda p: checkpoint.save(Path.from_core(p)),
+            measure=self._measure(options.stopping),
         )
-        early, bar = self.prepared.has_validation and patience > 0, context.progress
+        early, bar = self.prepared.has_validation and bool(rules), context.progress
         with bar.work(n_iter, "iteration", done=model.n_iter, seconds=time_limit, early=early):
             path = self._run(history, run, options.search)
             if checkpoint is not None:
@@ -254,6 +260,12 @@ class FitProblem(Generic[P]):
                 last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
                 bar.step(path.n_iter, **iteration_facts(*last, names))
         return self.finish(model, path)
+
+    def _measure(self, stopping: EarlyStopping) -> Callable[[float], list[float]] | None:
+        """Return what computes the metrics of the validation rows from the scores in SLOT_F."""
+        if not (stopping.metrics and self.prepared.has_validation):
+            return None
+        return self.prepared.measure(stopping.metrics, self.rows)
 
     def _known_path(self, model: Model, checkpoint: Checkpoint) -> Path | None:
         """Return the path of this stage in a checkpoint; None if the file does not have it.
@@ -318,16 +330,14 @@ class FitProblem(Generic[P]):
 
     def _cut(self, model: Model, known: Path, wanted: FitOptions) -> Path | None:
         """Return the path of a fit with these options if a known path has all of it, else None."""
-        n_iter, patience = wanted.n_iter, model.settings.patience or 0
+        n_iter, rules = wanted.n_iter, wanted.stopping.core_rules(wanted.tolerance)
         sizes, q = [p.basis.n_coef for p in self.plans], model.n_outputs
         problem = _core.ReplayProblem(
             self.optimizer.core(), sizes, q, has_validation=self.prepared.has_validation
         )
-        options = _core.RunOptions(
-            n_iter, patience=patience, tolerance=wanted.tolerance, n_given=model.n_iter
-        )
+        options = _core.RunOptions(n_iter, rules=rules, n_given=model.n_iter)
         path = Path.from_core(_core.cut(problem, self._core_path(known, q), options))
-        if path.n_iter == n_iter or path.stopped == StopReason.no_better_validation_risk:
+        if path.n_iter == n_iter or path.stopped in EARLY_REASONS:
             return path
         return known if known.stopped in FINAL_REASONS else None
 
@@ -395,11 +405,11 @@ class FitProblem(Generic[P]):
 
 
 def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> int:
-    """Return the iterate of the model: the one with the lowest validation risk, else the last."""
+    """Return the iterate of the model: the best on validation rows, else the last."""
     on_all = optimizer.ends_on_all_rows and path.switched_after >= 0
     if not has_validation or on_all:
         return path.n_iter
-    return first_lowest(path.validation_risk)
+    return first_lowest(path.watched)
 
 
 def _warn_of_divergence(model: Model) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from cwboost import _core
 from cwboost._utils.memory import garbage_collection_paused
 from cwboost.model.model import Model
-from cwboost.model.path import StopReason
+from cwboost.model.path import EARLY_REASONS
 from cwboost.model.records import Ranking
 from cwboost.progress import Progress
 
@@ -44,7 +44,7 @@ def last_stage(
             )
             if polished.polished:
                 return polished
-            if unfinished and model.stopped == StopReason.no_better_validation_risk:
+            if unfinished and model.stopped in EARLY_REASONS:
                 # With pairs n_iter counts from the end of the main effects.
                 n_iter = options.n_iter + (0 if model.interactions is None else model.n_iter)
                 options = options._replace(tolerance=0.0, n_iter=n_iter)
@@ -70,7 +70,7 @@ def boost_stages(
     """
     with garbage_collection_paused():
         problem = FitProblem.make(prepared, options.optimizer, begin)
-        model = problem.template(options.patience)
+        model = problem.template(options.stopping)
     if interactions is None:
         return problem.boost(model, _core.Path(), options, context), problem
     validates = prepared.has_validation and not options.optimizer.ends_on_all_rows
@@ -134,7 +134,7 @@ def _continue(
     """Continue from the best iterate of the main effects with more terms."""
     with garbage_collection_paused():
         problem = FitProblem.make(prepared, problem.optimizer, problem.begin)
-        model = replace(problem.template(options.patience), interactions=ranking)
+        model = replace(problem.template(options.stopping), interactions=ranking)
     model, history = problem.continue_from(model, main)
     more = options._replace(n_iter=options.n_iter + model.n_iter)
     return problem.boost(model, history, more, context), problem
@@ -147,8 +147,8 @@ def without_pairs(main: Model, ranking: Ranking) -> Model:
 
 
 def lowest_risk(model: Model) -> float:
-    """Return the validation risk of a model."""
-    return float(model.path.validation_risk[model.best_iteration])
+    """Return the watched value of a model: its validation risk, or the metric that decides."""
+    return float(model.path.watched[model.best_iteration])
 
 
 def with_pairs(

@@ -116,6 +116,26 @@ class AdditiveModel:
         return None if self.settings.validation == "none" else self.path.validation_risk
 
     @property
+    def validation_metrics(self) -> dict[str, Floats]:
+        """Metrics of the validation rows after 0..n_iter iterations, by name.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 6, 100)
+        >>> model = cb.fit({"x": x}, np.sin(x), validation=0.2, metric=["r2", "mae"], n_iter=20)
+        >>> list(model.validation_metrics), model.validation_metrics["r2"].shape
+        (['r2', 'mae'], (21,))
+        """
+        path, known = self.path, self.settings.metrics
+        if not path.n_metrics:  # such as the path of an average
+            return {}
+        return {
+            m.name: m.optimum - path.metric(k) if m.greater_is_better else path.metric(k)
+            for k, m in enumerate(known)
+        }
+
+    @property
     def stopped(self) -> str:
         """Why the fit ended."""
         return self.path.stopped

@@ -17,6 +17,12 @@ ROUNDING = 1e-12  # the share by which equal risks may differ, as in core/early_
 MAX_HALVINGS = 1000  # more than a fit can have
 # A path that ended for one of these cannot go on.
 FINAL_REASONS = (StopReason.nothing_left_to_gain, StopReason.diverged)
+# Early stopping ended the path.
+EARLY_REASONS = (
+    StopReason.no_better_validation_risk,
+    StopReason.no_better_metric,
+    StopReason.stagnation,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,9 @@ class Path:
     correction_updates: Floats
     risk: Floats  # (M + 1,) mean loss of the training rows
     validation_risk: Floats  # (M + 1,) NaN without validation rows
+    metrics: (
+        Floats  # of validation rows, iterate by iterate; lower is better, the first one decides
+    )
     switched_after: int  # last iteration of the first phase of Hybrid; -1 if it did not switch
     rewound_to: int  # the iterate from which the second phase of Hybrid started
     stopped: str  # why the fit ended
@@ -62,7 +71,21 @@ class Path:
             sizes,
             n_outputs,
             self.evaluations,
+            metrics=self.metrics if len(self.metrics) else None,
         )
+
+    @property
+    def n_metrics(self) -> int:
+        return len(self.metrics) // (self.n_iter + 1)
+
+    def metric(self, k: int) -> Floats:
+        """Return the (M + 1,) values of one metric, of which lower ones are better."""
+        return self.metrics[k :: self.n_metrics]
+
+    @property
+    def watched(self) -> Floats:
+        """The (M + 1,) values whose lowest is the best iterate."""
+        return self.metric(0) if self.n_metrics else self.validation_risk
 
     def misfit(self, sizes: list[int], n_outputs: int, n_corrections: int) -> str | None:
         """Return what in the path does not fit terms with these numbers of coefficients; None if
@@ -83,6 +106,8 @@ class Path:
         for name, n in numbers.items():
             if len(getattr(self, name)) != n:
                 return f"{name}: expected {n} numbers, found {len(getattr(self, name))}"
+        if len(self.metrics) % (m + 1):
+            return f"metrics: expected a multiple of {m + 1} numbers, found {len(self.metrics)}"
         for name in ("updates", "correction_updates"):
             if not np.isfinite(getattr(self, name)).all():
                 return f"{name}: expected finite numbers"
@@ -114,6 +139,7 @@ class Path:
             self.correction_updates[: length(self.corrections)],
             self.risk[: m + 1],
             self.validation_risk[: m + 1],
+            self.metrics[: self.n_metrics * (m + 1)],
             self.switched_after if switched else -1,
             self.rewound_to if switched else -1,
             self.stopped if m == self.n_iter else "shortened",

@@ -6,6 +6,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cwboost.binning.rules import Bins
+from cwboost.stopping import Rules
+
+
+@dataclass(frozen=True)
+class WatchedMetric:
+    """A metric of the validation rows that a fit recorded."""
+
+    name: str
+    greater_is_better: bool
+    optimum: float  # see cwboost.metrics
+    is_function: bool  # a function or scorer of the user's, which the model does not keep
 
 
 @dataclass(frozen=True)
@@ -13,7 +24,7 @@ class Settings:
     """How a fit was asked for. Roles are names of columns; None if they came as arrays."""
 
     bins: Bins
-    patience: int | None
+    patience: Rules
     seed: int
     validation: Literal["none", "fraction", "rows"] = "none"
     fraction: float | None = None
@@ -25,3 +36,4 @@ class Settings:
     needs_offset: bool = False  # offset or exposure was an array
     min_rows_per_bin: int | None = None
     sites: str | None = None
+    metrics: tuple[WatchedMetric, ...] = ()  # the first one decided

@@ -8,8 +8,8 @@ import numpy as np
 
 from cwboost._utils.checks import check_instance
 from cwboost.frames.result_table import ResultTable
+from cwboost.metrics.metric import RISK
 from cwboost.selection.cv_result import CV
-from cwboost.selection.metrics import RISK
 
 from .display import DEFERRED, Display
 from .inputs import check_options

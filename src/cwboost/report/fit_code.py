@@ -7,6 +7,7 @@ from typing import Any
 
 import cwboost
 from cwboost.model.model import Model
+from cwboost.stopping import Rules
 
 
 def fit_code(model: Model) -> str:
@@ -60,7 +61,10 @@ def fit_code(model: Model) -> str:
     for name in ("min_rows_per_bin", "sites"):
         if getattr(settings, name) is not None:
             lines.append(f"{name}={getattr(settings, name)!r}")
-    lines.append(f"patience={settings.patience}")
+    if settings.metrics:
+        names = [m.name for m in settings.metrics]
+        lines.append(f"metric={(names[0] if len(names) == 1 else names)!r}")
+    lines.append(f"patience={_rules_code(settings.patience)}")
     ended = [x if x.endswith(("[", ",")) else f"{x}," for x in lines]
     code = ["import cwboost as cb", "", "model = cb.fit(", *(f"    {x}" for x in ended), ")"]
     if model.stopped == "shortened":
@@ -69,6 +73,14 @@ def fit_code(model: Model) -> str:
         values = "".join(f", {k}={v!r}" for k, v in edit.parameters)
         code.append(f"model = model.edit({edit.what!r}, {edit.term!r}{values})")
     return "\n".join(code)
+
+
+def _rules_code(rules: Rules) -> str:
+    """Return the argument `patience` as code."""
+    if not isinstance(rules, tuple):
+        return repr(rules)
+    codes = [_code(rule) for rule in rules]
+    return codes[0] if len(codes) == 1 else f"[{', '.join(codes)}]"
 
 
 def _bins_code(bins: Any) -> str:

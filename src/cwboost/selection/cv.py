@@ -17,13 +17,13 @@ from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.preparation import read_all, reading
+from cwboost.metrics.metric import as_metrics
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
 from cwboost.progress import as_progress
 
 from .cv_result import CV
 from .fold_fits import FoldFits, FoldPolisher, FoldRows
 from .folds import Fold, as_folds, validation_rows
-from .metrics import as_metrics
 
 MAX_EXTENSION = 8  # paths are continued to at most this multiple of n_iter
 VALIDATION = 0.2  # default share of a fold's training rows that are held out to find a switch
@@ -127,7 +127,7 @@ def cv(
     """
     bar = as_progress(progress)
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
-    check_counts(n_iter, None, None, n_threads)
+    check_counts(n_iter, None, n_threads)
     n_iter = int(n_iter)  # NumPy's small integers overflow
     check_polish(polish)
     for name, flag in {"keep_models": keep_models, "one_se": one_se}.items():

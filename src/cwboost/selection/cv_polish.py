@@ -22,9 +22,8 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.columns import Floats
 from cwboost.losses import risk
+from cwboost.metrics.metric import RISK, HeldOutRows, Metric
 from cwboost.model.model import Model
-
-from .metrics import RISK, HeldOutRows, Metric
 
 
 @dataclass(frozen=True, eq=False)

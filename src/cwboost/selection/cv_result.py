@@ -16,11 +16,11 @@ from cwboost._utils.text import count
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.losses import Loss
+from cwboost.metrics.metric import RISK, first_best, standard_deviation
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
 
 from .cv_polish import PolishedFolds
-from .metrics import RISK, first_best, standard_deviation
 
 EDGE = 0.05  # a best iteration in this last share of the path suggests that more may be better
 # The last iterations count as better if they gain this share of the total gain, or this share of

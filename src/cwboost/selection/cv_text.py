@@ -11,8 +11,7 @@ import numpy as np
 
 from cwboost._utils.text import count, format_table, readable_number
 from cwboost.frames.columns import Floats
-
-from .metrics import RISK
+from cwboost.metrics.metric import RISK
 
 if TYPE_CHECKING:
     from .cv_polish import PolishedFolds

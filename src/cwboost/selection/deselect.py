@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from cwboost._utils.checks import check_one_of, is_number
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost.fitting.early_stopping import EarlyStopping
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
 from cwboost.fitting.polish.polish import polish_like
 from cwboost.fitting.repeat import check_again, pose_again
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model, check_model
-from cwboost.model.path import StopReason
+from cwboost.model.path import EARLY_REASONS
 from cwboost.model.path_checks import check_has_path
 from cwboost.progress import Progress, as_progress
 
@@ -120,9 +121,9 @@ def deselect(
             for name in names]  # fmt: skip
     problem = pose_again(model, fit_input, "deselect", n_threads, kept)
     if n_iter is None:
-        ended = model.stopped == StopReason.no_better_validation_risk
+        ended = model.stopped in EARLY_REASONS
         n_iter = model.n_iter * (LONGER if ended else 1)
-    smaller = problem.fit(n_iter, patience=model.settings.patience, bar=bar)
+    smaller = problem.fit(n_iter, stopping=EarlyStopping.again(model), bar=bar)
     smaller = polish_like(problem, smaller, model)
     dropped = [name for name, term in model.terms.items() if term.chosen and name not in kept]
     return replace(smaller, dropped=(*model.dropped, *dropped))
@@ -174,4 +175,4 @@ def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any)
     if not is_number(threshold) or not 0 <= threshold < 1:
         raise ValueError(f"threshold: expected a share from 0 to below 1, got {quote(threshold)}")
     check_one_of("method", method, ("share", "cumulative"))
-    check_counts(0 if n_iter is None else n_iter, None, None, n_threads)
+    check_counts(0 if n_iter is None else n_iter, None, n_threads)

@@ -20,6 +20,7 @@ from cwboost.fitting.polish.polish import polished_model
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.frames.columns import Floats
+from cwboost.metrics.metric import RISK, HeldOutRows, Metric
 from cwboost.model.model import Model
 from cwboost.model.path import FINAL_REASONS, StopReason
 from cwboost.optimizers import Optimizer
@@ -28,7 +29,6 @@ from cwboost.progress import Progress
 from .cv_polish import PolishedFold, PolishedFolds, summarize_folds
 from .cv_result import CV
 from .folds import Fold
-from .metrics import RISK, HeldOutRows, Metric
 
 
 @dataclass(frozen=True, eq=False)

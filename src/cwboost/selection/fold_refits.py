@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.cores import threads_for
+from cwboost.fitting.early_stopping import EarlyStopping
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.polish.polish import polish_like
@@ -112,7 +113,8 @@ class FoldRefits:
         full = FitProblem.pose(self.binned, split, model.optimizer, scale=model.scale)
         for names in choices:
             problem = full.with_terms(names)
-            fitted = problem.fit(n_iter, patience=model.settings.patience, halt=halt)
+            stopping = None if held is None else EarlyStopping.again(model)
+            fitted = problem.fit(n_iter, stopping=stopping, halt=halt)
             yield problem, polish_like(problem, fitted, model)
 
     def _test_risk(self, number: int, scores: Floats) -> float:

@@ -22,6 +22,7 @@ from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
+from cwboost.fitting.early_stopping import EarlyStopping
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
@@ -176,7 +177,7 @@ def probe(
     """
     bar, seed = as_progress(progress), as_seed(random_state)
     check_by(by)
-    check_counts(n_iter, None, None, n_threads)
+    check_counts(n_iter, None, n_threads)
     check_whole("repeats", repeats, 1, MAX_REPEATS)
     optimizer = as_optimizer(Plain(rate))
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
@@ -247,7 +248,7 @@ def _make_probe(problem: FitProblem[PreparedRows], paths: Sequence[Path], by: By
         )
     order = np.argsort(stops, kind="stable")
     middle, longest = int(order[(len(order) - 1) // 2]), int(order[-1])
-    template = problem.template(None)
+    template = problem.template(EarlyStopping())
     sizes = [plan.basis.n_coef for plan in problem.plans]
     path = paths[middle].until(stops[middle], sizes, template.n_outputs)
     if shadows[middle] is not None:

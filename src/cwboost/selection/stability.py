@@ -275,7 +275,7 @@ def stability(
     bar, seed = as_progress(progress), as_seed(random_state)
     assumption = _check(sampling, assumption, n_samples, by)
     check_bound(None, q, cutoff, pfer, assumption)
-    check_counts(n_iter, None, None, n_threads)
+    check_counts(n_iter, None, n_threads)
     optimizer = as_optimizer(Plain(rate))
     apart = [groups] if isinstance(groups, str) else []
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads, apart)

@@ -15,6 +15,7 @@ import numpy as np
 from cwboost._utils.checks import check_whole, fits_single_precision, is_number
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import quote
+from cwboost.fitting.early_stopping import EarlyStopping
 from cwboost.fitting.input_data import FitData, FitInput, Split
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
@@ -136,8 +137,8 @@ def _with_polished_bands(
         counts, w = draw_counts(binned.data, draw_seed), binned.data.weights
         held = None if model.settings.validation == "none" else np.where(counts == 0, w, 0.0)
         problem = FitProblem.pose(binned, Split(counts * w, held, counts * w), model.optimizer)
-        patience = None if held is None else model.settings.patience
-        fitted = problem.fit(n_iter, patience=patience, halt=halt)
+        stopping = None if held is None else EarlyStopping.again(model)
+        fitted = problem.fit(n_iter, stopping=stopping, halt=halt)
         fitted = polish_like(problem, fitted, model)
         coef = {name: term.beta for name, term in fitted.terms.items() if term.chosen}
         ratio = _residual_ratio(problem.residuals(fitted), w, counts)
@@ -175,7 +176,7 @@ def _fit(
     problem = FitProblem.pose(binned, Split(counts * w, held, w), optimizer, scale=1)
     model = None
     if n_iter is None:
-        model = problem.fit(MAX_NESTED_ITER, patience=PATIENCE, halt=halt)
+        model = problem.fit(MAX_NESTED_ITER, stopping=EarlyStopping(PATIENCE), halt=halt)
         n_iter = max(1, model.best_iteration)
     m = round(longer * n_iter)
     if model is None or model.n_iter < m:

@@ -22,6 +22,7 @@ from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import quote
 from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.bags import draw_bags
+from cwboost.fitting.early_stopping import EarlyStopping
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
@@ -175,12 +176,12 @@ class IntervalFits:
     def fit(self, inside: Marks, tau: float | None, halt: Halt) -> Model:
         """Fit a model to some rows: like the given model, or for the quantile tau."""
         model, binned = self.model, self.binned
-        optimizer, n_iter, patience = model.optimizer, model.n_iter, model.settings.patience
+        optimizer, n_iter = model.optimizer, model.n_iter
         stops_early = model.settings.validation != "none"
         if tau is not None:
             binned = replace(binned, data=replace(binned.data, loss=Quantile(tau)))
             optimizer = Plain() if optimizer.has_momentum else optimizer
-            n_iter, patience, stops_early = QUANTILE_ITER, PATIENCE, True
+            n_iter, stops_early = QUANTILE_ITER, True
         elif stops_early:
             n_iter *= 2  # it may need more iterations; patience ends it
         w, held = np.where(inside, binned.data.weights, 0.0), None
@@ -190,7 +191,8 @@ class IntervalFits:
             held, w = np.where(marks, w, 0.0), np.where(marks, 0.0, w)
         split = Split(w, held, w if held is None else w + held)
         problem = FitProblem.pose(binned, split, optimizer)
-        fitted = problem.fit(n_iter, patience=patience, halt=halt)
+        stopping = EarlyStopping(PATIENCE) if tau is not None else EarlyStopping.again(model)
+        fitted = problem.fit(n_iter, stopping=stopping, halt=halt)
         return fitted if tau is not None else polish_like(problem, fitted, model)
 
     def fit_and_calibrate(

@@ -32,13 +32,13 @@ from cwboost.cli.fit_request import (
     read_fit_request,
 )
 from cwboost.frames.files import check_output, write_table
+from cwboost.metrics.metric import METRICS
 from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
 from cwboost.progress import Progress
 from cwboost.selection.cv import cv
 from cwboost.selection.cv_result import CV
 from cwboost.selection.cv_text import summary
 from cwboost.selection.folds import KINDS, Folds
-from cwboost.selection.metrics import METRICS
 
 POLISH: dict[str, str | bool | None] = {"auto": "auto", "always": True, "none": None}
 

@@ -42,9 +42,11 @@ from cwboost.frames.aligned import read_weights
 from cwboost.frames.columns import Column, Labels, Numbers
 from cwboost.frames.files import check_output
 from cwboost.frames.table import Table
+from cwboost.metrics.metric import METRICS
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
 from cwboost.progress import Progress, ProgressLog
+from cwboost.stopping import Patience, Stagnation, StoppingRule
 
 SPLITS = {"auto": "auto", "last": "last", "none": None}  # --validation as the estimators take it
 POLISH = {"auto": "auto", "always": True, "repeat": "repeat", "none": None}  # likewise
@@ -71,6 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="validation rows, which find the best iteration: a share such as 0.2, a column that "
         "marks them, last (the last fifth) or none; default: a random fifth if there are at least "
         "1,000 rows")  # fmt: skip
+    add("--metric", metavar="NAME", nargs="+",
+        help="metric of the validation rows that replaces their risk in early stopping, and others "
+        f"to record: {', '.join(METRICS)}, or a scorer of scikit-learn")  # fmt: skip
+    add("--patience", metavar="RULE", nargs="+", type=_rule,
+        help="when to stop early: 50 (default), after 50 iterations without a new best; 1e-5x10, "
+        "after 10 in a row that improve by at most the share 1e-5; auc:50 or auc:1e-5x10, by a "
+        "metric of its own; none; the first of several rules decides")  # fmt: skip
     add("--interactions", metavar="WHICH", nargs="+", action="extend",
         help="pairs of columns that interact: auto (as few as validation rows ask for), all (as "
         "many as gain more than noise does), a number, or age:job ...")  # fmt: skip
@@ -98,6 +107,23 @@ def _validation(text: str) -> str:
     if _is_split(text) and text not in SPLITS:
         share(text)
     return text
+
+
+def _rule(text: str) -> StoppingRule | None:
+    """Return the rule of a text such as 50, 1e-5x10, auc:50 or none."""
+    metric, _, numbers = text.rpartition(":")
+    below, times, iterations = numbers.rpartition("x")
+    try:
+        if text == "none":
+            return None
+        name, n = metric or None, int(iterations)
+        rule = Stagnation(float(below), n, name) if times else Patience(n, name)
+        rule.core(0, 0.0)  # checks the numbers
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{quote(text)} is not a rule such as 50, 1e-5x10, auc:50 or none ({error})"
+        ) from None
+    return rule
 
 
 def run(args: argparse.Namespace, progress: Progress) -> int:
@@ -142,6 +168,12 @@ def _check_usage(args: argparse.Namespace) -> None:
         args.parser.error(
             f"--optimizer {args.optimizer} needs validation rows; leave out --validation none"
         )
+    if args.patience is not None and None in args.patience and len(args.patience) > 1:
+        args.parser.error("--patience none cannot be combined with other rules")
+    watches = args.metric is not None or args.patience is not None
+    if watches and args.validation == "none":
+        args.parser.error("--metric and --patience need validation rows; leave out "
+                          "--validation none")  # fmt: skip
     if args.bags is not None and args.checkpoint is not None:
         args.parser.error("--checkpoint stores a single fit and cannot be used with --bags")
 
@@ -186,6 +218,10 @@ def _make_estimator(
         "interactions": None if args.interactions is None else _read_interactions(args, table),
         "optimizer": args.optimizer,
     }
+    if args.metric is not None:
+        options["metric"] = args.metric
+    if args.patience is not None:
+        options["patience"] = None if None in args.patience else args.patience
     if args.polish is not None:
         options["polish"] = POLISH[args.polish]
     if args.rate is not None:
@@ -293,6 +329,7 @@ def _log_facts(args: argparse.Namespace, model: Model, seconds: float) -> dict[s
         "stopped": model.stopped,
         "risk": float(model.risk[m]),
         "validation_risk": None if validation is None else float(validation[m]),
+        **{f"validation_{name}": float(v[m]) for name, v in model.validation_metrics.items()},
         "terms": sum(term.chosen for term in model.terms.values()),
         "seconds": round(seconds, 3),
         "output": args.output,
@@ -310,6 +347,7 @@ FIT_COMMAND = Command(
         "cwboost fit claims.parquet --target n --loss poisson --exposure years -o claims.json",
         "cwboost fit people.csv --target income --interactions auto -o model.json",
         "cwboost fit people.csv --formula 'income ~ s(age, df=4) + job' --exclude id -o model.json",
+        "cwboost fit visits.csv --target ill --metric auc --patience 1e-5x10 -o model.json",
         "cat people.csv | cwboost fit - --target income --log-json -o model.json",
     ),
     add_arguments,

@@ -32,8 +32,8 @@ from cwboost.cli.fit_request import (
 )
 from cwboost.cli.written_files import describe_resumption
 from cwboost.frames.files import check_output, write_table
+from cwboost.metrics.metric import METRICS
 from cwboost.progress import Progress
-from cwboost.selection.metrics import METRICS
 from cwboost.selection.tuning.schedules import MAX_ITERATIONS, Hyperband
 from cwboost.selection.tuning.tune import Tuning, TuningInterrupted, tune
 

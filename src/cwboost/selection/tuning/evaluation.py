@@ -25,10 +25,7 @@ from cwboost.fitting.preparation import read_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.frames.columns import Floats
-from cwboost.model.model import Model
-from cwboost.optimizers import Optimizer
-from cwboost.selection.folds import Fold, as_folds, validation_rows
-from cwboost.selection.metrics import (
+from cwboost.metrics.metric import (
     RISK,
     HeldOutRows,
     Metric,
@@ -36,6 +33,9 @@ from cwboost.selection.metrics import (
     first_best,
     standard_deviation,
 )
+from cwboost.model.model import Model
+from cwboost.optimizers import Optimizer
+from cwboost.selection.folds import Fold, as_folds, validation_rows
 
 from .space import Configuration, Space
 

@@ -21,9 +21,9 @@ from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.preparation import reading
 from cwboost.frames.result_table import ResultTable
+from cwboost.metrics.metric import Metric
 from cwboost.model.model import Model
 from cwboost.progress import as_progress
-from cwboost.selection.metrics import Metric
 
 from .evaluation import Evaluator
 from .schedules import Bracket, Hyperband, as_brackets, at_most

@@ -1,4 +1,4 @@
-"""scikit-learn scorers as metrics. Separate from metrics.py, so that scikit-learn is imported only
+"""scikit-learn scorers as metrics. Separate from metric.py, so that scikit-learn is imported only
 when a scorer is used.
 
 A scorer asks an estimator for predictions of X. Here X holds the predictions, and the estimator
@@ -17,7 +17,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 
-from .metrics import METRICS, HeldOutRows, Metric, as_metric_value, refuse_weights, takes_weights
+from .metric import METRICS, HeldOutRows, Metric, as_metric_value, refuse_weights, takes_weights
 
 
 def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:

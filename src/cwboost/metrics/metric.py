@@ -1,16 +1,18 @@
 """Metrics: how good the predictions of held-out rows are. They are named, functions of y and
 prediction, or (see scorers.py) scikit-learn scorers.
 
-To add a metric, add a line to `METRICS`; users call `register_metric`. Does not know about folds.
+To add a metric, add a line to `METRICS`; users call `register_metric`. Does not know where the rows
+come from: folds, or the validation rows of a fit.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,6 @@ from cwboost._utils.checks import check_flag, is_one_of
 from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost._utils.lazy import cached_property
 from cwboost._utils.text import quote
-from cwboost.fitting.input_data import FitData
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, auc, risk
 from cwboost.model.path import first_lowest
@@ -27,6 +28,19 @@ from cwboost.model.path import first_lowest
 RISK = "risk"  # the mean loss
 GREATER_ENDINGS = ("score", "auc", "accuracy", "r2")  # names of functions to be maximised
 LESS_ENDINGS = ("loss", "error", "deviance", "risk", "rmse", "mae", "mse")  # or minimised
+
+
+class RowsWithTarget(Protocol):
+    """Rows with a target, of which some are held out."""
+
+    @property
+    def loss(self) -> Loss: ...
+
+    @property
+    def classes(self) -> tuple[Any, ...]: ...
+
+    @property
+    def y(self) -> Floats: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +53,7 @@ class HeldOutRows:
     weights: Floats  # (n,)
 
     @classmethod
-    def select(cls, data: FitData, weights: Floats) -> tuple[HeldOutRows, NDArray[np.intp]]:
+    def select(cls, data: RowsWithTarget, weights: Floats) -> tuple[HeldOutRows, NDArray[np.intp]]:
         """Return the rows that have a weight, and their row numbers."""
         rows = np.flatnonzero(weights)
         return cls(data.loss, data.classes, data.y[rows], weights[rows]), rows
@@ -69,6 +83,7 @@ class HeldOutRows:
 
 
 MetricFunction = Callable[[HeldOutRows, Floats], float]
+RowFunction = Callable[[HeldOutRows, Floats], Floats]  # a number per row
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +100,11 @@ class Metric:
         Which y the metric applies to; None: any.
     code : function, scorer or ""
         The user's object, whose code tells metrics of the same name apart; "" if it is built in.
+    optimum : float
+        The best value that a metric to be maximised can have; 0 if it is not known.
+    row_mean : RowMean, optional
+        The metric as a function of a mean over rows, so that it can be computed from the sums of
+        several shards; None if it is not such a function.
     """
 
     name: str
@@ -92,16 +112,40 @@ class Metric:
     greater_is_better: bool = False
     target: Literal["numbers", "classes"] | None = None
     code: Any = ""
+    optimum: float = 0.0
+    row_mean: RowMean | None = None
 
-    def value(self, rows: HeldOutRows, score: Floats) -> float:
-        """Return the metric of the test rows of a fold; NaN only if a score is not finite."""
+    @classmethod
+    def of_rows(
+        cls,
+        name: str,
+        per_row: RowFunction,
+        finish: Callable[[float], float] = float,
+        **facts: Any,
+    ) -> Metric:
+        """Return the metric `finish(weighted mean of per_row)`."""
+        row_mean = RowMean(per_row, finish)
+        return cls(name, row_mean, row_mean=row_mean, **facts)
+
+    def value(
+        self,
+        rows: HeldOutRows,
+        score: Floats,
+        where: str = "on the test rows of a fold",
+        remedy: str = "use fewer or other folds",
+    ) -> float:
+        """Return the metric of some rows; NaN only if a score is not finite."""
         value = self.function(rows, score)
         if np.isnan(value) and np.isfinite(score).all():
             raise ValueError(
-                f"metric {quote(self.name)} is not a number on the test rows of a fold; check "
-                "whether they have only one class or constant y, and use fewer or other folds"
+                f"metric {quote(self.name)} is not a number {where}; check whether they have only "
+                f"one class or constant y, and {remedy}"
             )
         return value
+
+    def criterion(self, value: Any) -> Any:
+        """Return a number to be minimised: the distance from the optimum, or the value itself."""
+        return self.optimum - value if self.greater_is_better else value
 
     @property
     def is_built_in(self) -> bool:
@@ -112,6 +156,20 @@ class Metric:
         """Return a text that tells metrics apart and is equal in any process."""
         direction = "more" if self.greater_is_better else "less"
         return f"{self.name} {direction} {fingerprint(describe_code(self.code))}"
+
+
+class RowMean:
+    """A metric that is a function of the weighted mean of a number per row."""
+
+    def __init__(self, per_row: RowFunction, finish: Callable[[float], float]) -> None:
+        self.per_row, self.finish = per_row, finish
+
+    def __call__(self, rows: HeldOutRows, score: Floats) -> float:
+        return self.finish(rows.mean(self.per_row(rows, score)))
+
+    def weighted_sum(self, rows: HeldOutRows, score: Floats) -> float:
+        """Return the weighted sum over some of the rows, which may be none."""
+        return float(rows.weights @ self.per_row(rows, score)) if len(score) else 0.0
 
 
 def standard_deviation(scores: Floats) -> Floats:
@@ -220,7 +278,7 @@ def _named_metric(name: str, label: str | None, loss: Loss, classes: tuple[Any, 
     equal = SCORERS.get(name)
     if equal is not None and equal.min_classes <= len(classes) <= equal.max_classes:
         function = partial(_negative, equal.function) if equal.negated else equal.function
-        return Metric(label or name, function, greater_is_better=True)
+        return Metric(label or name, function, greater_is_better=True, optimum=equal.optimum)
     from .scorers import named_scorer
 
     return named_scorer(name, label, bool(classes))
@@ -270,60 +328,63 @@ def _auc(rows: HeldOutRows, score: Floats) -> float:
     return float(np.mean(each))
 
 
-def _log_loss(rows: HeldOutRows, score: Floats) -> float:
+def _log_losses(rows: HeldOutRows, score: Floats) -> Floats:
     codes, row = rows.class_codes, np.arange(len(score))
     if rows.loss.link == "logit":  # from scores, so that no probability is rounded to zero
-        return rows.mean(np.logaddexp(0.0, np.where(codes == 1, -score[:, 0], score[:, 0])))
+        return np.logaddexp(0.0, np.where(codes == 1, -score[:, 0], score[:, 0]))
     if rows.loss.link == "softmax":
-        return rows.mean(np.logaddexp.reduce(score, axis=1) - score[row, codes])
+        return np.asarray(np.logaddexp.reduce(score, axis=1) - score[row, codes])
     with np.errstate(divide="ignore"):
-        return rows.mean(-np.log(rows.probabilities(score)[row, codes]))
+        return np.asarray(-np.log(rows.probabilities(score)[row, codes]))
 
 
-def _accuracy(rows: HeldOutRows, score: Floats) -> float:
-    return rows.mean(rows.probabilities(score).argmax(axis=1) == rows.class_codes)
+def _hits(rows: HeldOutRows, score: Floats) -> Floats:
+    return np.asarray(rows.probabilities(score).argmax(axis=1) == rows.class_codes, dtype=float)
 
 
-def _brier(rows: HeldOutRows, score: Floats) -> float:
-    """Mean squared distance from 0 and 1: of the second class if there are two, else of all."""
+def _brier(rows: HeldOutRows, score: Floats) -> Floats:
+    """Squared distances from 0 and 1: of the second class if there are two, else of all."""
     shares = rows.probabilities(score)
     squares = (shares - (rows.class_codes[:, None] == np.arange(shares.shape[1]))) ** 2
-    return rows.mean(squares[:, 1] if shares.shape[1] == 2 else squares.sum(axis=1))
+    return np.asarray(squares[:, 1] if shares.shape[1] == 2 else squares.sum(axis=1))
 
 
 def _errors(rows: HeldOutRows, score: Floats) -> Floats:
     return rows.y - rows.loss.response(score)
 
 
-def _mse(rows: HeldOutRows, score: Floats) -> float:
-    return rows.mean(_errors(rows, score) ** 2)
+def _squares(rows: HeldOutRows, score: Floats) -> Floats:
+    return _errors(rows, score) ** 2
 
 
-def _rmse(rows: HeldOutRows, score: Floats) -> float:
-    return float(np.sqrt(_mse(rows, score)))
+def _distances(rows: HeldOutRows, score: Floats) -> Floats:
+    return np.abs(_errors(rows, score))
 
 
-def _mae(rows: HeldOutRows, score: Floats) -> float:
-    return rows.mean(np.abs(_errors(rows, score)))
+def _root(mean: float) -> float:
+    return float(np.sqrt(mean))
 
 
 def _r2(rows: HeldOutRows, score: Floats) -> float:
     total = rows.mean((rows.y - rows.mean(rows.y)) ** 2)
-    left = _mse(rows, score)
+    left = rows.mean(_squares(rows, score))
     return 1.0 - left / total if total > 0 else float("nan")
 
+
+_of_rows = Metric.of_rows
+_mse = RowMean(_squares, float)
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric(RISK, _risk),
-        Metric("auc", _auc, greater_is_better=True, target="classes"),
-        Metric("log_loss", _log_loss, target="classes"),
-        Metric("accuracy", _accuracy, greater_is_better=True, target="classes"),
-        Metric("brier", _brier, target="classes"),
-        Metric("rmse", _rmse, target="numbers"),
-        Metric("mae", _mae, target="numbers"),
-        Metric("r2", _r2, greater_is_better=True, target="numbers"),
+        Metric("auc", _auc, greater_is_better=True, target="classes", optimum=1.0),
+        _of_rows("log_loss", _log_losses, target="classes"),
+        _of_rows("accuracy", _hits, greater_is_better=True, target="classes", optimum=1.0),
+        _of_rows("brier", _brier, target="classes"),
+        _of_rows("rmse", _squares, _root, target="numbers"),
+        _of_rows("mae", _distances, target="numbers"),
+        Metric("r2", _r2, greater_is_better=True, target="numbers", optimum=1.0),
     )
 }
 
@@ -335,7 +396,9 @@ def register_metric(
     greater_is_better: bool,
     target: Literal["numbers", "classes"] | None = None,
 ) -> None:
-    """Give a metric a name that `cb.cv`, `cb.tune` and the estimators know in this process.
+    """Give a metric a name that `cb.fit`, `cb.cv`, `cb.tune` and the estimators know.
+
+    The name is known in this process only.
 
     Parameters
     ----------
@@ -380,24 +443,37 @@ def register_metric(
     )
 
 
+def row_mean(name: str) -> RowMean:
+    """Return a named metric as a function of a mean over rows; raise if it is not one."""
+    metric = METRICS.get(name)
+    if metric is None or metric.row_mean is None:
+        usable = [quote(m.name) for m in METRICS.values() if m.row_mean is not None]
+        raise ValueError(
+            f"metric: {quote(name)} is not a mean over rows, so the sums of the workers do not "
+            f"give it; use 'risk', {', '.join(usable)}"
+        )
+    return metric.row_mean
+
+
 class EquivalentScorer(NamedTuple):
-    """A function that computes a scikit-learn scorer, for the numbers of classes where it does."""
+    """A metric that computes a scikit-learn scorer, for the numbers of classes where it does."""
 
     function: MetricFunction
     negated: bool  # the scorer is minus the function
     min_classes: int  # 0 for numbers
     max_classes: float
+    optimum: float = 0.0
 
 
 # scikit-learn scorers that the functions above compute in a fraction of the time.
 SCORERS: dict[str, EquivalentScorer] = {
-    "roc_auc": EquivalentScorer(_auc, False, 2, 2),
-    "roc_auc_ovr": EquivalentScorer(_auc, False, 2, np.inf),
-    "neg_log_loss": EquivalentScorer(_log_loss, True, 2, np.inf),
-    "neg_brier_score": EquivalentScorer(_brier, True, 2, 2),
+    "roc_auc": EquivalentScorer(_auc, False, 2, 2, optimum=1.0),
+    "roc_auc_ovr": EquivalentScorer(_auc, False, 2, np.inf, optimum=1.0),
+    "neg_log_loss": EquivalentScorer(METRICS["log_loss"].function, True, 2, np.inf),
+    "neg_brier_score": EquivalentScorer(METRICS["brier"].function, True, 2, 2),
     "neg_mean_squared_error": EquivalentScorer(_mse, True, 0, 0),
-    "neg_root_mean_squared_error": EquivalentScorer(_rmse, True, 0, 0),
-    "neg_mean_absolute_error": EquivalentScorer(_mae, True, 0, 0),
+    "neg_root_mean_squared_error": EquivalentScorer(METRICS["rmse"].function, True, 0, 0),
+    "neg_mean_absolute_error": EquivalentScorer(METRICS["mae"].function, True, 0, 0),
 }
 
 
@@ -422,6 +498,28 @@ class CallableMetric:
             return as_metric_value(found, self.name)
         refuse_weights(rows, self.name)
         return as_metric_value(self.function(rows.labels, response), self.name)
+
+
+class LabelFunction:
+    """A function of labels and prediction as a function of class codes and prediction."""
+
+    def __init__(self, function: Callable[..., Any], labels: NDArray[Any]) -> None:
+        self.function, self.labels = function, labels
+        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
+        with suppress(TypeError, ValueError):  # a function that is not written in Python
+            self.__signature__ = inspect.signature(function)
+
+    def __call__(self, codes: NDArray[Any], *prediction: Any, **weights: Any) -> Any:
+        return self.function(self.labels[codes], *prediction, **weights)
+
+
+def of_labels(metric: Any, labels: NDArray[Any]) -> Any:
+    """Return an argument `metric` for a fit to class codes, where functions get the labels."""
+    if isinstance(metric, Mapping):
+        return {name: of_labels(m, labels) for name, m in metric.items()}
+    if isinstance(metric, list | tuple):
+        return [of_labels(m, labels) for m in metric]
+    return LabelFunction(metric, labels) if _is_function(metric) else metric
 
 
 def as_metric_value(value: Any, name: str) -> float:

@@ -1,0 +1,90 @@
+"""Early stopping of a fit: its rules, and the metrics of the validation rows that it records.
+
+Resolves the arguments `patience` and `metric` when loss and classes are known. The rules are
+applied by the core (core/early_stopping.hpp).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cwboost import _core
+from cwboost._utils.text import quote
+from cwboost.losses import Loss
+from cwboost.metrics.metric import METRICS, RISK, Metric, as_metrics
+from cwboost.model.model import Model
+from cwboost.model.settings import WatchedMetric
+from cwboost.stopping import Rules, as_rules, each_rule
+
+OF_RISK = -1  # position of the validation risk, as in core/early_stopping.hpp
+
+
+@dataclass(frozen=True, eq=False)
+class EarlyStopping:
+    """The rules and metrics of a fit.
+
+    The first metric decides which iterate is the best. Without metrics the validation risk decides.
+    """
+
+    rules: Rules = None
+    metrics: tuple[Metric, ...] = ()
+
+    @classmethod
+    def of(cls, patience: Any, metric: Any, loss: Loss, classes: tuple[Any, ...]) -> EarlyStopping:
+        """Return the rules, and the metrics that are asked for or that a rule needs."""
+        rules = as_rules(patience)
+        metrics = [] if metric is None else as_metrics(metric, None, loss, classes)
+        needed = [rule.metric for rule in each_rule(rules) if rule.metric not in (None, RISK)]
+        for name in dict.fromkeys(needed):
+            if name not in [m.name for m in metrics]:
+                metrics = metrics or [METRICS[RISK]]  # which decides
+                metrics += as_metrics(name, None, loss, classes)
+        if [m.name for m in metrics] == [RISK]:
+            metrics = []
+        return cls(rules, tuple(metrics))
+
+    @classmethod
+    def again(cls, model: Model) -> EarlyStopping:
+        """Return the early stopping of the fit of a model, to fit again."""
+        settings, metrics = model.settings, []
+        for known in settings.metrics:
+            if known.is_function and known.name not in METRICS:
+                raise ValueError(
+                    f"the fit was watched by the metric {quote(known.name)}, a function that a "
+                    "model does not keep; give it this name with cb.register_metric, then fit and "
+                    "try again"
+                )
+            metrics += as_metrics(known.name, None, model.loss, model.classes)
+        return cls(settings.patience, tuple(metrics))
+
+    def core_rules(self, tolerance: float) -> list[_core.StoppingRule]:
+        """Return the rules for the core."""
+        return [rule.core(self._position(rule.metric), tolerance) for rule in each_rule(self.rules)]
+
+    def _position(self, name: str | None) -> int:
+        if name is None:
+            return 0 if self.metrics else OF_RISK
+        return OF_RISK if name == RISK else [m.name for m in self.metrics].index(name)
+
+    @property
+    def records(self) -> tuple[WatchedMetric, ...]:
+        """What the model keeps about the metrics."""
+        return tuple(
+            WatchedMetric(m.name, m.greater_is_better, m.optimum, is_function=not m.is_built_in)
+            for m in self.metrics
+        )
+
+    def check(self, search: str, has_validation: bool) -> None:
+        """Raise if the metrics cannot be computed in this fit."""
+        if self.metrics and not has_validation:
+            name = next(m.name for m in self.metrics if m.name != RISK)
+            raise ValueError(
+                f"metric: {quote(name)} is computed for validation rows, but there "
+                "are none; pass for instance validation=0.3"
+            )
+        if self.metrics and search == "row-free":
+            raise ValueError(
+                "search: 'row-free' does not compute the scores of rows, which metrics need; use "
+                "'auto'"
+            )
