@@ -300,6 +300,25 @@ def test_shards_compute_means_over_rows(metric, rule):
         np.testing.assert_allclose(other.validation_metrics[name], values, rtol=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["binomial", "squared"])
+def test_shards_without_and_with_only_validation_rows(loss):
+    y = (ILL == "yes").astype(float)
+    order = np.argsort(HELD, kind="stable")
+    table, y, held = {k: v[order] for k, v in TABLE.items()}, y[order], HELD[order]
+    first = np.flatnonzero(held)[0]
+    parts = [
+        sharding.Partition(k, {n: c[rows] for n, c in table.items()},
+                           {"y": y[rows], "validation": held[rows]})
+        for k, rows in enumerate((slice(first), slice(first, None), slice(0, 0)))
+    ]  # fmt: skip
+    shards = sharding.LocalShards([[part] for part in parts])
+    metric = ["brier", "accuracy"] if loss == "binomial" else ["mae", "rmse"]
+    options = {"loss": loss, "n_iter": 60, "metric": metric, "validation": held}
+    local, other = cb.fit(table, y, **options), sharding.fit(shards, y, **options)
+    for name, values in local.validation_metrics.items():
+        np.testing.assert_allclose(other.validation_metrics[name], values, rtol=1e-9)
+
+
 @pytest.mark.parametrize("metric", ["auc", "r2", "roc_auc", "f1"])
 def test_shards_refuse_other_metrics_by_name(metric):
     y = (ILL == "yes").astype(float)

@@ -114,8 +114,8 @@ class Shard(ShardColumns):
 
     def metric_sums(self, names: Sequence[str]) -> Floats:
         """Return for each metric the weighted sum of its numbers per validation row."""
-        weights = as_numbers(self.parts[VALIDATION_PART])
-        held = np.flatnonzero(weights) if self.n_rows else np.zeros(0, dtype=np.intp)
+        weights = np.asarray(self.parts[VALIDATION_PART], dtype=np.float64)
+        held = np.flatnonzero(weights)
         rows = HeldOutRows(self.loss, (), self.y[held], weights[held])
         scores = np.asarray(self.rows.read(SLOT_F))[:, held].T
         sums = [row_mean(name).weighted_sum(rows, scores) for name in names]

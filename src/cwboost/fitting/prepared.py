@@ -21,7 +21,7 @@ from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
-from cwboost.frames.weights import Observations, RowWeights, as_numbers, as_part, count_observations
+from cwboost.frames.weights import Observations, RowWeights, as_part, count_observations
 from cwboost.losses import Loss
 from cwboost.metrics.metric import RISK, HeldOutRows, Metric
 from cwboost.terms.bases import BasisRows
@@ -311,7 +311,9 @@ class PreparedRows(PreparedTerms):
     ) -> Callable[[float], list[float]]:
         assert isinstance(rows, _core.LocalRows)
         assert self.split.validation is not None
-        held, numbers = HeldOutRows.select(self.data, as_numbers(self.split.validation))
+        held, numbers = HeldOutRows.select(
+            self.data, np.asarray(self.split.validation, dtype=np.float64)
+        )
 
         def measure(validation_risk: float) -> list[float]:
             scores = np.asarray(rows.read(SLOT_F))[:, numbers].T
@@ -320,9 +322,9 @@ class PreparedRows(PreparedTerms):
                 if metric.name == RISK:
                     return validation_risk
                 where, remedy = "on the validation rows", "hold out other rows"
-                return metric.criterion(metric.value(held, scores, where, remedy))
+                return float(metric.criterion(metric.value(held, scores, where, remedy)))
 
-            return [float(value(metric)) for metric in metrics]
+            return [value(metric) for metric in metrics]
 
         return measure
 
