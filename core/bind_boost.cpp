@@ -324,8 +324,8 @@ void bind_optimizers(nb::module_& m) {
   nb::class_<Accelerated, Optimizer>(m, "Accelerated")
       .def(nb::init<Real, Real>(), "rate"_a, "momentum"_a);
   nb::class_<Hybrid, Optimizer>(m, "Hybrid")
-      .def(nb::init<Real, Real, int, bool, bool>(), "rate"_a, "momentum"_a, "switch_after"_a,
-           "rewind"_a, "then_all"_a);
+      .def(nb::init<Real, Real, int, bool, bool, int>(), "rate"_a, "momentum"_a, "switch_after"_a,
+           "rewind"_a, "then_all"_a, "switch_patience"_a);
 }
 
 void bind_path(nb::module_& m) {

@@ -164,10 +164,12 @@ class Accelerated final : public Optimizer {
 // rows or on the training part.
 class Hybrid final : public Optimizer {
  public:
-  Hybrid(Real rate, Real momentum, int switch_after, bool rewind, bool then_all)
+  Hybrid(Real rate, Real momentum, int switch_after, bool rewind, bool then_all,
+         int switch_patience)
       : first_(rate, momentum),
         second_(rate),
         switch_after_(switch_after),
+        switch_patience_(switch_patience),
         next_{rewind, then_all} {}
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Hybrid>(*this); }
 
@@ -180,14 +182,14 @@ class Hybrid final : public Optimizer {
   std::optional<NextPhase> next_phase() const override {
     return switched_ ? std::nullopt : std::optional(next_);
   }
-  // The value rose `switch_after` times in a row, or had no new best for ten times as long.
+  // The value rose `switch_after` times in a row, or had no new best for `switch_patience` times.
   bool phase_is_over(std::span<const Risks> risks, int best) const override {
     int rises = 0;
     for (Size m = risks.size() - 1; m > 0 && is_lower(watched(risks[m - 1]), watched(risks[m]));
          --m)
       ++rises;
     const int last = static_cast<int>(risks.size()) - 1;
-    return rises >= switch_after_ || last - best >= 10 * switch_after_;
+    return rises >= switch_after_ || (switch_patience_ > 0 && last - best >= switch_patience_);
   }
   void enter_next_phase(Point& point) override {
     switched_ = true;
@@ -199,6 +201,7 @@ class Hybrid final : public Optimizer {
   Accelerated first_;
   Plain second_;
   int switch_after_;
+  int switch_patience_;  // 0: none
   NextPhase next_;
   bool switched_ = false;
 };

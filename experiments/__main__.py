@@ -24,7 +24,7 @@ NAMES = (
     "eq3",
     "big_data",
 )
-SCALES = ("small", "paper", "tiny")  # the last is for tests
+SCALES = ("small", "page", "paper", "tiny")  # the last is for tests
 RESULTS = Path("experiment-results")
 REQUIRES = ("pandas", "pyarrow", "sklearn", "matplotlib")  # used by all
 REMEDY = "pip install '.[experiments]'"

@@ -60,9 +60,10 @@ DFS = (5, 7, 9)
 GRIDS: dict[str, dict[str, Any]] = {
     "tiny": {"n": (300,), "p": (2,), "relative": (0.5,), "snr": (1.0,)},
     "small": {"n": (5_000, 20_000, 100_000), "p": (5, 20), "relative": (1.0,)},
+    "page": {},
     "paper": {},
 }
-DRAWS = {"tiny": 1, "small": 3, "paper": simulated.DRAWS}
+DRAWS = {"tiny": 1, "small": 1, "page": 3, "paper": simulated.DRAWS}
 EXAMPLE = {"n": 100_000, "p": 4, "relative": 0.5, "snr": 0.1}
 
 
@@ -75,7 +76,9 @@ def tasks(scale: str) -> list[dict[str, Any]]:
         {"kind": "mise", **task, "draws": DRAWS[scale], "df": df, "most": most}
         for df in DFS
         for task in every
-        if df == simulated.DF or scale == "paper" or (task["n"] == largest and task["p"] < 20)
+        if df == simulated.DF
+        or scale == "paper"
+        or (task["n"], task["p"], task["relative"]) == (largest, simulated.P[0], 1.0)
     ] + [{"kind": "example", **example, "most": most}]
 
 
@@ -99,7 +102,8 @@ def errors(draws: int, df: float, most: int, **task: Any) -> list[dict[str, Any]
                 n_threads=1,
             )
             row = {"bins": name, "draw": number, "mise": mise(model, data)}
-            rows.append({**row, "iterations": model.best_iteration})
+            capped = model.n_iter == most
+            rows.append({**row, "iterations": model.best_iteration, "capped": capped})
     return rows
 
 

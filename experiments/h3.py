@@ -64,14 +64,15 @@ MOST = 50_000
 GRIDS: dict[str, dict[str, Any]] = {
     "tiny": {"n": (300,), "p": (2,), "relative": (0.5,), "snr": (1.0,)},
     "small": {"n": (5_000, 20_000), "p": (5, 10), "relative": (1.0,)},
+    "page": {},
     "paper": {},
 }
-DRAWS = {"tiny": 1, "small": 2, "paper": simulated.DRAWS}
+DRAWS = {"tiny": 1, "small": 1, "page": 2, "paper": simulated.DRAWS}
 EXAMPLE = {"n": 20_000, "p": 10, "relative": 1.0, "snr": 1.0, "n_iter": 3000}
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
-    momenta = {"tiny": (0.037, 0.0034), "small": FEW_MOMENTA, "paper": MOMENTA}[scale]
+    momenta = {"tiny": (0.037, 0.0034), "paper": MOMENTA}.get(scale, FEW_MOMENTA)
     most = 60 if scale == "tiny" else MOST
     small = {"n": 300, "p": 2, "n_iter": 60} if scale == "tiny" else {}
     return [

@@ -834,11 +834,7 @@ def fit(
         scores.append(state(f))
         for part, values in risks.items():
             values.append(risk(scores[-1], part))
-        if (
-            kind == "Hybrid"
-            and accelerated
-            and must_switch(risks["validation"], get(optimizer, "switch_after", 5))
-        ):
+        if kind == "Hybrid" and accelerated and must_switch(risks["validation"], optimizer):
             accelerated, switched_at = False, m
             if get(optimizer, "rewind", True):
                 rewound_to = int(np.argmin(risks["validation"]))
@@ -863,9 +859,13 @@ def mixed(a: float, x: list[np.ndarray], b: float, y: list[np.ndarray]) -> list[
     return [a * xi + b * yi for xi, yi in zip(x, y, strict=True)]
 
 
-def must_switch(risk: list[float], after: int) -> bool:
-    """Return whether the validation risk rose `after` times in a row or had no new minimum for ten
-    times as many iterations."""
+def must_switch(risk: list[float], optimizer: Any) -> bool:
+    """Return whether the validation risk rose `switch_after` times in a row or had no new minimum
+    for `switch_patience` iterations."""
+    after = get(optimizer, "switch_after", 5)
+    patience = getattr(optimizer, "switch_patience", "auto")
+    if patience == "auto":
+        patience = 10 * after
     rises = np.diff(risk[-after - 1 :]) > 0
     rose = len(rises) == after and bool(rises.all())
-    return rose or len(risk) - 1 - int(np.argmin(risk)) >= 10 * after
+    return rose or (patience is not None and len(risk) - 1 - int(np.argmin(risk)) >= patience)

@@ -103,8 +103,8 @@ def compressed(basis):
 OPTIMIZERS = {
     "plain": core.Plain(0.2),
     "accelerated": core.Accelerated(0.2, 0.05),
-    "hybrid": core.Hybrid(0.5, 0.5, 1, True, True),
-    "hybrid, stays": core.Hybrid(0.5, 0.5, 1, False, False),
+    "hybrid": core.Hybrid(0.5, 0.5, 1, True, True, 10),
+    "hybrid, stays": core.Hybrid(0.5, 0.5, 1, False, False, 10),
 }
 
 

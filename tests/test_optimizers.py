@@ -50,7 +50,7 @@ class Sprint(Optimizer):
         return True
 
     def core(self):
-        return _core.Hybrid(self.rate, self.momentum, 3, True, True)
+        return _core.Hybrid(self.rate, self.momentum, 3, True, True, 30)
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,24 @@ def test_a_momentum_of_zero_is_allowed(rows, kind):
 def test_hybrid_refuses_invalid_values_of_switch_after(rows, value):
     with pytest.raises(ValueError, match=r"Hybrid: switch_after: expected a whole number"):
         cb.fit(*rows, optimizer=cb.Hybrid(switch_after=value), validation=0.3, n_iter=1)
+
+
+def test_hybrid_switches_only_after_rises_in_a_row():
+    """A validation risk that hardly moves has no new best, but does not rise, either."""
+    x = np.linspace(0, 1, 200)
+    y = np.where(np.arange(200) % 2, 1.0, -1.0)  # nothing to learn
+    options = {"validation": 0.3, "n_iter": 200, "random_state": 1}
+    optimizer = cb.Hybrid(0.5, switch_after=100, switch_patience=20)
+    assert 0 < cb.fit({"x": x}, y, optimizer=optimizer, **options).path.switched_after < 100
+    optimizer.switch_patience = None
+    switched = cb.fit({"x": x}, y, optimizer=optimizer, **options).path.switched_after
+    assert switched == -1 or switched >= 100
+
+
+@pytest.mark.parametrize("value", [0, 10**9 + 1, 2.5, True, "never", [5]])
+def test_hybrid_refuses_invalid_values_of_switch_patience(rows, value):
+    with pytest.raises(ValueError, match=r"Hybrid: switch_patience: expected 'auto', None or"):
+        cb.fit(*rows, optimizer=cb.Hybrid(switch_patience=value), validation=0.3, n_iter=1)
 
 
 def test_a_fit_equals_the_fit_of_its_core_optimizer(rows):

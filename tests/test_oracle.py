@@ -276,6 +276,7 @@ def draw_optimizer(rng):
         switch_after=int(pick([1, 2, 5])),
         rewind=bool(pick([False, True])),
         then=str(pick(["all", "training"])),
+        switch_patience=pick([None, 4, "auto"]),
     )
 
 

@@ -514,16 +514,19 @@ def test_early_stopping_returns_the_best_iterate(loss, name):
 @some_losses
 def test_hybrid_switches_according_to_its_rule(loss, rewind, then):
     for seed in range(3):
-        for switch_after in (1, 2, 4):
+        for switch_after, given in ((1, "auto"), (2, "auto"), (4, "auto"), (4, 7), (4, None)):
+            patience = 10 * switch_after if given == "auto" else given
             problem = FitProblem(loss, n=60, seed=seed)
-            optimizer = cb.Hybrid(0.4, 0.2, switch_after=switch_after, rewind=rewind, then=then)
+            optimizer = cb.Hybrid(
+                0.4, 0.2, switch_after=switch_after, switch_patience=given, rewind=rewind, then=then
+            )
             model = problem.fit(optimizer, 80)
             risk = model.validation_risk
             expected, rises, best = -1, 0, 0
             for m in range(1, model.n_iter):  # no switch after the last iteration
                 rises = rises + 1 if risk[m] > risk[m - 1] else 0
                 best = m if risk[m] < risk[best] else best
-                if rises >= switch_after or m - best >= 10 * switch_after:
+                if rises >= switch_after or m - best >= (patience or 10**9):
                     expected = m
                     break
             assert model.path.switched_after == expected

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
-from cwboost._utils.checks import check_flag, check_one_of, check_whole, is_number
+from cwboost._utils.checks import check_flag, check_one_of, check_whole, is_number, is_whole
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown_fields
 
@@ -188,13 +188,16 @@ class Hybrid(Optimizer):
     ----------
     rate, momentum : float
     switch_after : int
-        The accelerated phase ends after this number of consecutive rises of the validation risk, or
-        after ten times that number of iterations without a new lowest risk.
+        The accelerated phase ends after this number of consecutive rises of the validation risk.
     rewind : bool
         Whether to return to the best iterate of the accelerated phase before going on.
     then : "all" or "training"
         Whether the second phase fits all rows up to the last iteration, or the training rows with
         early stopping.
+    switch_patience : int, "auto" or None
+        The accelerated phase also ends after this number of iterations without a new lowest
+        validation risk: "auto" is ten times `switch_after`, None turns this rule off (the paper
+        does not have it).
 
     Examples
     --------
@@ -212,6 +215,7 @@ class Hybrid(Optimizer):
     switch_after: int = 5
     rewind: bool = True
     then: Literal["all", "training"] = "all"
+    switch_patience: int | Literal["auto"] | None = "auto"
 
     def core(self) -> _core.Hybrid:
         self._check_positive("rate")
@@ -220,8 +224,27 @@ class Hybrid(Optimizer):
         check_flag("Hybrid: rewind", self.rewind)
         check_one_of("Hybrid: then", self.then, ("all", "training"))
         return _core.Hybrid(
-            self.rate, self.momentum, int(self.switch_after), bool(self.rewind), self.then == "all"
+            self.rate,
+            self.momentum,
+            int(self.switch_after),
+            bool(self.rewind),
+            self.then == "all",
+            self._switch_patience(),
         )
+
+    def _switch_patience(self) -> int:
+        """Return the number of iterations; 0 if there is no such rule."""
+        given = self.switch_patience
+        if given is None:
+            return 0
+        if isinstance(given, str) and given == "auto":
+            return 10 * int(self.switch_after)
+        if not (is_whole(given) and 1 <= given <= 10**9):
+            raise ValueError(
+                "Hybrid: switch_patience: expected 'auto', None or a whole number from 1 to 10**9, "
+                f"got {quote(given)}"
+            )
+        return int(given)
 
     @property
     def ends_on_all_rows(self) -> bool:

@@ -261,6 +261,7 @@ def _axes() -> Any:
 NUMBERS = {
     "n": (2, 5), "n_iter": (0, 3, 8), "n_boot": (10,), "n_samples": (2, 5), "folds": (2, 3),
     "repeats": (1, 2), "cv": (2,), "rate": (0.1, 1.0), "momentum": (0.01,), "switch_after": (1, 5),
+    "switch_patience": ("auto", None, 3),
     "level": (0.5, 0.9), "df": (None, 3.0), "knots": (1, 8), "degree": (1, 3),
     "differences": (1, 2), "smoothing": (None, 2.0), "q": (2, None), "cutoff": (0.75, None),
     "pfer": (None, 1.0), "threshold": (0.002, 0.5), "least": (2,), "most": (8,), "factor": (2, 3.5),
