@@ -160,6 +160,10 @@ class Search final : public Chooser {
   static constexpr Size least_rows = 2000;    // with fewer rows a pass costs less than a cross-Gram
   static constexpr double worthwhile = 15.0;  // expected uses that justify a cross-Gram
   static constexpr Size rows_per_entry = 16;  // needed for a cross-Gram to save more than it costs
+  // Cross-Grams with removed learners are made until there are trial_grams per learner; from then
+  // on only while each has been used least_uses times on average. With thousands of two-valued
+  // columns most pairs of learners meet once.
+  static constexpr Size trial_grams = 32, least_uses = 2;
 
   Search(bool full, int n_iter) : full_(full), left_(n_iter) {}
   bool live() const override { return true; }
@@ -208,6 +212,8 @@ class Search final : public Chooser {
     chosen_.assign(learners.size(), 0);
     started_.assign(learners.size(), 0);
     missed_.clear();
+    n_sharpened_ = n_uses_ = 0;
+    recurring_ = true;
     grams_.emplace(point.rows(), learners, point.part(), true);
     Size n_sets = 0;
     for (const Learner* learner : learners) n_sets = std::max(n_sets, learner->set() + 1);
@@ -259,9 +265,10 @@ class Search final : public Chooser {
       c.error[j] = r.error[j] + carry.share * c.error[j];
       if (!std::isfinite(c.error[j])) continue;
       const auto k = static_cast<Size>(removed_);
-      if (grams_->has(j, k))
+      if (grams_->has(j, k)) {
         grams_->add_product(j, k, carry.removed->theta, -1.0, c.s[j]);
-      else
+        ++n_uses_;
+      } else
         c.error[j] += carry.share * removed_norm_;
       for (Size i = 0; i < c.s[j].size(); ++i) c.s[j][i] = r.s[j][i] + carry.share * c.s[j][i];
       c.estimate(learners, j, theta_);
@@ -312,6 +319,14 @@ class Search final : public Chooser {
            !grams_->too_many();
   }
 
+  // Whether cross-Grams with removed learners save more passes than they cost; once they do not,
+  // no more are made.
+  bool removals_recur() {
+    if (n_sharpened_ >= trial_grams * bounds_[1].root.size() && n_uses_ < least_uses * n_sharpened_)
+      recurring_ = false;
+    return recurring_;
+  }
+
   // Whether a product with the cross-Gram costs little compared to the pass that it may save.
   static bool pays(const Point& point, Size j, Size k) {
     const Learners& learners = *point.learners();
@@ -344,7 +359,7 @@ class Search final : public Chooser {
     std::ranges::sort(sets);
     sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
     const Size first = s == 1 && all_known ? 1 : 0;
-    const Size last = s == 0 && none_lost && !full_ ? 1 : slots.size();
+    const Size last = s == 0 && none_lost && !full_ && recurring_ ? 1 : slots.size();
     const auto asked = slots.subspan(first, last - first);
     const auto sums =
         point.run(batch_of(BinSums{{asked.begin(), asked.end()}, sets, point.part()})).at(0).sums;
@@ -382,7 +397,7 @@ class Search final : public Chooser {
   // evaluated first, so that few contenders remain.
   template <class Make>
   void sharpen(Point& point, const Carry& carry, Make make) {
-    if (removed_ < 0 || !can_cross(point)) return;
+    if (removed_ < 0 || !can_cross(point) || !removals_recur()) return;
     GainBounds& c = bounds_[1];
     const auto k = static_cast<Size>(removed_);
     const Size likely = static_cast<Size>(std::ranges::max_element(c.root) - c.root.begin());
@@ -393,6 +408,7 @@ class Search final : public Chooser {
       if (!c.exact[j] && std::isfinite(c.error[j]) && !(c.bound(j) < best) && !grams_->has(j, k))
         pairs.emplace_back(j, k);
     evaluations_ += grams_->make(pairs);
+    n_sharpened_ += pairs.size();
     for (const auto& [j, _] : pairs) {
       grams_->add_product(j, k, carry.removed->theta, -carry.share, c.s[j]);
       c.error[j] = std::max(0.0, c.error[j] - carry.share * removed_norm_);
@@ -418,6 +434,8 @@ class Search final : public Chooser {
   Real last_step_ = 0.0;
   Real predicted_factor_ = 0.0;  // multiple of it that was added to r beforehand
   std::unordered_map<Size, int> missed_;
+  Size n_sharpened_ = 0, n_uses_ = 0;  // cross-Grams made by sharpen(), and products for c
+  bool recurring_ = true;              // whether more are made
   Size evaluations_ = 0;
   Vec theta_;  // scratch
 };

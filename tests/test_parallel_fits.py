@@ -122,6 +122,24 @@ def test_fits_of_one_split_share_cross_grams(loss, optimizer):
     assert 3 <= len(crosses) <= 20  # four terms in two parts, however often they are fitted
 
 
+def test_cross_grams_that_are_hardly_used_are_no_longer_made():
+    """With hundreds of two-valued columns, most pairs of corrections and contenders meet once."""
+    rng = np.random.default_rng(1)
+    n, k, n_iter = 2200, 500, 200
+    X = rng.uniform(size=(n, k)) < 0.5
+    score = 0.7 * X[:, :200] @ rng.normal(size=200) - 2.5
+    table = {f"x{j}": X[:, j].astype(float) for j in range(k)}
+    ill = np.where(rng.logistic(size=n) < score, "yes", "no")
+    binned = prepare(table, ill, [cb.Linear(name) for name in table], loss="binomial")
+    crosses = _core.Crosses()
+    split = replace(split_of(np.zeros(n, dtype=bool)), crosses=crosses)
+    problem = FitProblem.pose(binned, split, cb.Accelerated(0.1))
+    quick, full = (problem.fit(n_iter, search=search) for search in ("auto", "full"))
+    for field in ("choices", "corrections", "updates", "risk"):
+        np.testing.assert_array_equal(getattr(quick.path, field), getattr(full.path, field))
+    assert 32 * k <= len(crosses) < 33 * k  # 94 k if all are made
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_results_come_in_the_order_of_the_jobs(n_threads):
     reported = []
