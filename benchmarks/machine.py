@@ -1,4 +1,4 @@
-"""Facts about the machine of a measurement: processor, cores, date, versions."""
+"""Facts about the machine of a measurement: processor, cores, date, versions, load."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("src", "core")
+QUIET = 0.15  # cores that other processes may use while times are measured
+STAT = Path("/proc/stat")
 
 
 def facts(distributions: Iterable[str]) -> dict[str, Any]:
@@ -42,6 +45,36 @@ def sentence(facts: dict[str, Any]) -> str:
         versions = versions | {"commit": facts["commit"]}
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
     return f"{facts['processor']}, {cores}{load}, {facts['date']}; {named}"
+
+
+def busy_seconds() -> float | None:
+    """Return the seconds that all cores have worked since the start; None if this is not known."""
+    if not STAT.exists():
+        return None
+    user, nice, system, _, _, irq, soft, steal = map(int, STAT.read_text().split()[1:9])
+    ticks: int = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + soft + steal) / ticks
+
+
+def busy_cores(seconds: float = 1.0) -> float:
+    """Return how many cores are in use: in the next seconds or, if that is not known, as the load
+    of the last minute."""
+    before, began = busy_seconds(), time.perf_counter()
+    if before is None:
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    time.sleep(seconds)
+    return ((busy_seconds() or 0.0) - before) / (time.perf_counter() - began)
+
+
+def wait_until_quiet(most: float = 3600.0) -> tuple[float, float]:
+    """Wait until other processes use hardly any core, or for so many seconds.
+
+    Return the cores in use at the end, and the seconds of waiting.
+    """
+    began = time.perf_counter()
+    while (busy := busy_cores()) > QUIET and time.perf_counter() - began < most:
+        time.sleep(2.0)
+    return busy, time.perf_counter() - began
 
 
 def processor() -> str:

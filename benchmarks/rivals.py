@@ -445,6 +445,10 @@ class Compboost(_R):
     name, module, distribution = "compboost-cwb", "compboost", "compboost"
 
 
+class CompboostUnbinned(Compboost):
+    name, optimizer = "compboost-cwb-nb", "unbinned"
+
+
 class CompboostAccelerated(Compboost):
     name, optimizer = "compboost-acwb", "accelerated"
 

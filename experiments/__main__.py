@@ -24,7 +24,7 @@ NAMES = (
     "eq3",
     "big_data",
 )
-SCALES = ("small", "page", "paper", "tiny")  # the last is for tests
+SCALES = ("page", "small", "paper", "tiny")  # the first is the default, the last is for tests
 RESULTS = Path("experiment-results")
 REQUIRES = ("pandas", "pyarrow", "sklearn", "matplotlib")  # used by all
 REMEDY = "pip install '.[experiments]'"
@@ -38,9 +38,10 @@ def main(words: list[str] | None = None) -> None:
     )
     parser.add_argument(
         "--scale",
-        default="small",
-        metavar="{small,paper}",
-        help="a part of each grid (small), or the paper's whole grid",
+        default=SCALES[0],
+        metavar="{page,small,paper}",
+        help="what docs/paper.md shows (page: hours), a part of it (small: minutes), or all that "
+        "the paper ran (paper: days)",
     )
     parser.add_argument(
         "--data", type=Path, help="folder of Parquet files; without it, tables come from OpenML"
@@ -51,6 +52,11 @@ def main(words: list[str] | None = None) -> None:
         type=int,
         default=os.cpu_count() or 1,
         help="parallel tasks, where time is not measured (all cores); 0: in this process",
+    )
+    parser.add_argument(
+        "--busy",
+        action="store_true",
+        help="measure times at once, without waiting for a quiet machine",
     )
     parser.add_argument(
         "--redraw",
@@ -77,7 +83,7 @@ def main(words: list[str] | None = None) -> None:
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Check the arguments before anything is run."""
     if arguments.scale not in SCALES:
-        parser.error(f"argument --scale: {arguments.scale!r} is neither small nor paper")
+        parser.error(f"argument --scale: {arguments.scale!r} is not one of page, small, paper")
     if "report" in arguments.names and len(arguments.names) > 1:
         parser.error("report cannot be combined with experiments: run these first, then report")
     if arguments.jobs < 0:
@@ -103,7 +109,10 @@ def act(arguments: argparse.Namespace) -> int:
     for module in wanted:
         try:
             if not arguments.redraw:
-                runner.run_all(module, arguments.scale, folder, arguments.data, arguments.jobs)
+                runner.run_all(
+                    module, arguments.scale, folder, arguments.data, arguments.jobs,
+                    quiet=not arguments.busy,
+                )  # fmt: skip
             report.tell(module, arguments.scale, folder)
         except (OSError, ValueError) as error:  # the other experiments continue
             print(f"python -m experiments: {error}", file=sys.stderr)
@@ -122,11 +131,10 @@ def check_data(wanted: list[runner.Experiment], scale: str, data: Path) -> None:
     if not data.is_dir():
         raise ValueError(f"--data: there is no folder {data}; it needs {report.data_files()}")
     tasks = [task for m in wanted if m.NEEDS_DATA for task in m.tasks(scale)]
-    tables = [x for x in dict.fromkeys(t["table"] for t in tasks) if x in datasets.PAPER]
-    missing = [name for name in tables if not any(
-        (data / f"{of[name].file}.parquet").exists()
-        for of in (datasets.PAPER, datasets.STAND_INS) if name in of
-    )]  # fmt: skip
+    tables = [x for x in dict.fromkeys(t["table"] for t in tasks) if x in datasets.TABLES]
+    missing = [
+        name for name in tables if not (data / f"{datasets.TABLES[name].file}.parquet").exists()
+    ]
     if missing:
         raise ValueError(
             f"--data: {data} has no file of {', '.join(missing)}; it needs {report.data_files()}"

@@ -16,23 +16,19 @@ import cwboost as cb
 from benchmarks.process import Memory
 
 from . import simulated, style
-from .found import Finding, Table, judged, listed
+from .found import Finding, Table, listed
 from .simulated import splines
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "Big data: fits that need binning"
-CLAIM = (
-    "With 30 GB of memory compboost fits Higgs (11,000,000 x 29) and the flood insurance "
-    "policies (14,569,103 x 51) only with binning, which takes 13 and 28 GB; without it both run "
-    "out of memory before the first iteration."
-)
 CAPTION = (
     "Memory added by the fit at its peak (left) and seconds of the call (right) by rows; crosses "
     "are the paper's fits with compboost and binning, the dashed line is the paper's limit."
 )
 DEVIATIONS = (
+    "This experiment is in the authors' repository, not in the paper.",
     "The tables are simulated (normal columns of 32 bits, five with an effect, two classes): the "
     "paper's files are not part of this repository. Its Higgs script had a target of one class.",
     "50 iterations as in the paper, at rate 0.05 with df 5; two threads (the paper: four).",
@@ -57,7 +53,7 @@ N_ITER, BLOCK = 50, 1_000_000
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
-    """Return the tasks, the same for small and paper."""
+    """Return the tasks, the same for small, page and paper."""
     if scale == "tiny":
         sizes = [(1_000, 29, LIMIT), (2_000, 29, LIMIT), (2_000, 29, TIGHT)]
     else:
@@ -161,20 +157,12 @@ def table(results: pd.DataFrame) -> Finding:
         if at.status != "done":
             made = ("out of memory", None, None)
         name = f"{at.n:,} x {at.columns}, {at.bins}, {limit[at.memory] / 1e9:.0f} GB"
-        lines.append([name, *told, at.n * (at.columns - 1) * 4 / 1e9, *made])
+        lines.append([name, *told, of_table(at.n, at.columns), *made])
     head = ["fit, limit", "paper, GB", "paper, s", "here: the table, GB", "added, GB"]
     head += ["until the first iteration, s", "whole, s"]
     largest = results[results.n == results.n.max()].set_index(["bins", "memory"])
     added = largest.gigabytes
-    status = largest.status
     failed = results[(results.status != "done") & (results.memory == LIMIT)]
-    verdict = judged(
-        {
-            "with binning it fits": bool(status["binning", LIMIT] == "done"),
-            "binning saves memory": bool(added["binning", LIMIT] < added["no binning", LIMIT]),
-            "without it runs out of memory": bool(len(failed)),
-        }
-    )
     why = (
         f"The largest fit adds {listed([added['binning', LIMIT]])} GB with binning and "
         f"{listed([added['no binning', LIMIT]])} GB without. "
@@ -187,7 +175,24 @@ def table(results: pd.DataFrame) -> Finding:
         )
         + f" Under {TIGHT / 1e9:.0f} GB, table included: {tight(results)}."
     )
-    return Finding(verdict, why, [Table(head, lines)])
+    figures = {
+        claim: [of_table(n, columns) + size(results, n, columns, bins) for n, columns in PAPER]
+        for claim, bins in (("fits", "binning"), ("needed", "no binning"))
+        if {n for n, _ in PAPER} <= set(results.n)
+    }
+    return Finding(figures, why, [Table(head, lines)])
+
+
+def of_table(n: int, columns: int) -> float:
+    """Return the gigabytes of a table: columns of 32 bits, without the target."""
+    return n * (columns - 1) * 4 / 1e9
+
+
+def size(results: pd.DataFrame, n: int, columns: int, bins: str) -> float:
+    """Return the gigabytes that a fit adds; infinite if it ran out of memory."""
+    same = (results.n == n) & (results["columns"] == columns) & (results.bins == bins)
+    [at] = results[same & (results.memory == LIMIT)].itertuples()
+    return float(at.gigabytes) if at.status == "done" else float("inf")
 
 
 def tight(results: pd.DataFrame) -> str:

@@ -1,7 +1,6 @@
-"""The paper's six tables with two classes, prepared as in the paper, and its folds.
+"""The paper's six tables with two classes, prepared as in the paper, its folds, and other tables.
 
-A folder of Parquet files may have stand-ins for tables of the paper; OpenML has all six. Does not
-know about the experiments.
+OpenML has all six, a folder of Parquet files may have some. Does not know about the experiments.
 """
 
 from __future__ import annotations
@@ -41,11 +40,13 @@ PAPER = {
     "MiniBooNE": Source("miniboone", "signal", 41150, missing=-999.0),
     "Albert": Source("albert", "class", 41147),
 }
-STAND_INS = {
-    "Christine": Source("hiva", "class"),
-    "MiniBooNE": Source("higgs_35k", "class"),
-    "Albert": Source("census_income_kdd", "income", drop=("instance_weight", "split")),
+OTHERS = {  # tables that the paper does not have; they are read with --data only
+    "higgs": Source("higgs_35k", "class"),
+    "census": Source("census_income_kdd", "income", drop=("instance_weight", "split")),
+    "credit default": Source("credit_default", "default", drop=("ID",)),
 }
+TABLES = PAPER | OTHERS
+SHARED = ("Spam", "Nomao", "Adult")  # tables of the paper that are compared
 BUNDLED = ("bundled a", "bundled b")  # samples of the table that comes with cwboost, for tests
 
 
@@ -67,41 +68,38 @@ class FitProblem:
 def load(name: str, data: Path | None, rows: int | None = None) -> FitProblem:
     """Return the table with this name, or a fixed random sample if it has more than the given
     number of rows."""
-    found, frame, target = read(name, data)
-    fold = folds(found, frame[target], data)
+    frame, target = read(name, data)
+    fold = folds(name, frame[target], data)
     if rows is not None and len(frame) > rows:
         keep = np.sort(np.random.default_rng(SEED).permutation(len(frame))[:rows])
         frame, fold = frame.iloc[keep].reset_index(drop=True), fold[keep]
     y = frame[target].astype(str)
     positive = sorted(y.unique())[-1]
     X = prepare(frame.drop(columns=target))
-    return FitProblem(found, X, (y == positive).to_numpy().astype(int), fold)
+    return FitProblem(name, X, (y == positive).to_numpy().astype(int), fold)
 
 
-def paper_and_here(paper: Sequence[float], name: str, found: str, here: float, shown: str) -> str:
+def paper_and_here(paper: Sequence[float], name: str, here: str, shown: str) -> str:
     """Return the paper's figure (from a sequence in the order of PAPER) / the figure found here;
-    only the latter if a stand-in was used."""
-    same = name in PAPER and found == name
-    told = shown.format(paper[list(PAPER).index(name)]) if same else "-"
-    return f"{told} / {shown.format(here)}"
+    only the latter if the paper does not have the table."""
+    told = f"{shown.format(paper[list(PAPER).index(name)])} / " if name in PAPER else ""
+    return told + here
 
 
-def read(name: str, data: Path | None) -> tuple[str, pd.DataFrame, str]:
-    """Return the name of the table that was found, the table, and its target."""
+def read(name: str, data: Path | None) -> tuple[pd.DataFrame, str]:
+    """Return a table and the name of its target."""
     import pandas as pd
 
     if name in BUNDLED:
-        return name, bundled().iloc[BUNDLED.index(name) :: 60].reset_index(drop=True), "class"
+        return bundled().iloc[BUNDLED.index(name) :: 60].reset_index(drop=True), "class"
+    source = TABLES[name]
     if data is None:
-        return name, *fetch(PAPER[name])
-    for source in (PAPER[name], STAND_INS.get(name)):
-        if source is not None and (data / f"{source.file}.parquet").exists():
-            frame = pd.read_parquet(data / f"{source.file}.parquet")
-            shown = name if source is PAPER[name] else f"{source.file} (for {name})"
-            return shown, clean(frame, source), source.target
-    raise ValueError(
-        f"{data} has no {PAPER[name].file}.parquet; without --data it comes from OpenML"
-    )
+        return fetch(name, source)
+    path = data / f"{source.file}.parquet"
+    if not path.exists():
+        remedy = "; without --data it comes from OpenML" if source.openml else ""
+        raise ValueError(f"{data} has no {source.file}.parquet{remedy}")
+    return clean(pd.read_parquet(path), source), source.target
 
 
 @cache
@@ -113,10 +111,12 @@ def bundled() -> pd.DataFrame:
     return pd.DataFrame(adult())
 
 
-def fetch(source: Source) -> tuple[pd.DataFrame, str]:
+def fetch(name: str, source: Source) -> tuple[pd.DataFrame, str]:
     """Return a table from OpenML; scikit-learn caches it."""
     from sklearn.datasets import fetch_openml
 
+    if source.openml is None:
+        raise ValueError(f"{name} is not read from OpenML; pass --data FOLDER with its file")
     try:
         found = fetch_openml(data_id=source.openml, as_frame=True, parser="auto")
     except OSError as error:

@@ -1,13 +1,15 @@
-"""The findings of an experiment: tables, a verdict and its reason, as Markdown."""
+"""The findings of an experiment: figures by claim, an explanation and tables, as Markdown."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Verdict = Literal["holds", "holds in part", "does not hold"]
+
+FIGURES = re.compile(r"[-+0-9.,/%()\[\]e ]*|out of memory|none")  # cells that are right-aligned
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,9 @@ class Table:
 
     def markdown(self) -> str:
         lines = [list(self.head), *([cell(value) for value in row] for row in self.rows)]
-        rule = "|---|" + "--:|" * (len(self.head) - 1)
+        columns = zip(*lines[1:], strict=True) if self.rows else []
+        right = [all(FIGURES.fullmatch(x) for x in cells) for cells in columns]
+        rule = "|" + "".join("--:|" if figures else "---|" for figures in right)
         head, *body = ("| " + " | ".join(row) + " |" for row in lines)
         title = [f"{self.title}:", ""] if self.title else []
         return "\n".join([*title, head, rule, *body])
@@ -28,15 +32,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """The comparison of the paper with this run."""
+    """What a run found: the figures of each claim (see claims.py), in words, and in tables."""
 
-    verdict: Verdict
+    figures: Mapping[str, Sequence[float]]
     why: str
     tables: Sequence[Table] = field(default_factory=list)
-
-    def markdown(self) -> str:
-        verdict = f"**The claim {self.verdict}.** {self.why}"
-        return "\n\n".join([verdict, *(table.markdown() for table in self.tables)])
 
 
 def cell(value: Any) -> str:
@@ -57,12 +57,6 @@ def number(value: float, digits: int = 3) -> str:
     if -5 < size < digits:
         return f"{value:.{max(0, digits - 1 - size)}f}"
     return f"{value:,.0f}" if 0 < size < 10 else f"{value:.{digits - 1}e}"
-
-
-def judged(conditions: dict[str, bool]) -> Verdict:
-    """Return the verdict: all parts hold, some, or none."""
-    held = [bool(met) for met in conditions.values()]
-    return "holds" if all(held) else "holds in part" if any(held) else "does not hold"
 
 
 def listed(values: Sequence[float], digits: int = 3) -> str:

@@ -17,36 +17,33 @@ import cwboost as cb
 from benchmarks.process import Memory
 
 from . import simulated, style
-from .found import Finding, Table, judged, listed, number
+from .found import Finding, Table, listed, number
 from .simulated import configurations, cost, draw, splines
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "H1: binning saves time and memory"
-CLAIM = (
-    "Fitting with binning is 3.98, 4.30, 5.05, 5.60 and 5.74 times as fast for n = 5, 10, 20, 50 "
-    "and 100 thousand rows (medians), and the memory of a fit without binning is 1.19 times (n = "
-    "5,000) to 3.73 times (n = 100,000, at most 7.0 times) the memory of a fit with binning."
-)
 CAPTION = (
     "Memory that a fit adds (left) and seconds of its iterations (middle: every learner "
     "evaluated in every iteration; right: the default search), without binning divided by with "
     "binning. Above the dashed line, binning is better. A point is a median over the draws and "
-    "configurations with the same number of columns."
+    "configurations with the same number of columns; crosses are the paper's medians over all "
+    "columns."
 )
 DEVIATIONS = (
     "The paper's text says 200 iterations, its code ran 2000 for time and 200 for memory; here "
     "the full search runs 200, the default search 2000, and memory is measured with 200.",
-    "Time is the time of the iterations without set-up, as in the paper's figure; the best of "
-    "three fits, one thread.",
+    "The signal to noise ratio is 1 (the paper: 0.1, 1 and 10). It does not change the work of the "
+    "full search or the memory.",
+    "Time is the time of the iterations without set-up, as in the paper's figure; the median of "
+    "three fits for each of five draws.",
     "Memory is the growth of the process's peak during the fit, in a process that returns freed "
-    "memory at once; the paper counted allocations of the whole process with valgrind.",
+    "memory at once, for three draws; the paper counted allocations of the whole process with "
+    "valgrind.",
     "The paper's figure leaves out ratios below 2 and above 10; here all are shown.",
-    "At small scale there is one draw of each configuration (the paper: 20): medians are over "
-    "configurations, and their variation between draws is not known.",
 )
-NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ()
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ("memory",)
 
 PAPER_SPEED = {5_000: 3.98, 10_000: 4.30, 20_000: 5.05, 50_000: 5.60, 100_000: 5.74}
 PAPER_MEMORY = {5_000: 1.19, 10_000: 1.38, 20_000: 2.43, 50_000: 3.31, 100_000: 3.73}
@@ -57,17 +54,19 @@ FEW = {"full": 10, "auto": 20}
 GRIDS: dict[str, dict[str, Any]] = {
     "tiny": {"n": (200, 400), "p": (2,), "relative": (0.5,), "snr": (1.0,)},
     "small": {"n": (5_000, 20_000, 100_000), "p": (5, 20), "relative": (1.0, 2.0), "snr": (1.0,)},
+    "page": {"n": simulated.N, "p": simulated.P, "relative": simulated.RELATIVE, "snr": (1.0,)},
     "paper": {},
 }
-DRAWS = {"tiny": 1, "small": 1, "paper": simulated.DRAWS}
-REPEATS = 3
+DRAWS = {"tiny": 1, "small": 1, "page": 5, "paper": simulated.DRAWS}
+MEMORY_DRAWS = 3
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
     every = configurations(**GRIDS[scale])
     n_iter = FEW if scale == "tiny" else N_ITER
     times = [{"kind": "time", **c, "draws": DRAWS[scale], "n_iter": n_iter} for c in every]
-    return times + [{"kind": "memory", **c, "bins": b} for c in every for b in BINS]
+    memory = product(every, BINS, range(min(MEMORY_DRAWS, DRAWS[scale])))
+    return times + [{"kind": "memory", **c, "bins": b, "draw": k} for c, b, k in memory]
 
 
 def fit(data: simulated.Draw, bins: str, search: str, n_iter: int) -> cb.Model:
@@ -93,7 +92,7 @@ def times(draws: int, n_iter: dict[str, int], **task: Any) -> list[dict[str, Any
         data = draw(**task, draw=repeat)
         for search, bins in product(N_ITER, BINS):
             same = {"draw": repeat, "bins": bins, "search": search, "columns": len(data.table)}
-            rows.append(same | cost(partial(fit, data, bins, search), n_iter[search], REPEATS))
+            rows.append(same | cost(partial(fit, data, bins, search), n_iter[search]))
     return rows
 
 
@@ -124,9 +123,9 @@ def parts(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def figure(results: pd.DataFrame) -> Any:
     titles = {
-        "memory": ("memory saved", "equal memory"),
-        "full": ("speed-up, all learners evaluated", "equal time"),
-        "auto": ("speed-up, default search", "equal time"),
+        "memory": ("Memory savings", "equal memory"),
+        "full": ("Speed-up, all learners evaluated", "equal time"),
+        "auto": ("Speed-up, default search", "equal time"),
     }
     with style.style():
         drawing, axes = style.panels(1, 3)
@@ -134,15 +133,20 @@ def figure(results: pd.DataFrame) -> Any:
         for panel, (name, found) in zip(axes[0], parts(results).items(), strict=True):
             for columns, of in found.groupby("columns"):
                 middle = of.groupby("n").ratio.median()
-                label = f"{columns:.0f}"
+                label = f"{columns:.0f} columns"
                 panel.plot(middle.index, middle, "o-", color=shades[columns], label=label)
             title, text = titles[name]
             panel.set(xscale="log", xlabel="rows (log scale)", title=title)
             panel.set_ylim(bottom=0)
             style.log_ticks(panel.xaxis, sorted(results.n.unique()))
+            told = {"memory": PAPER_MEMORY, "full": PAPER_SPEED}.get(name, {})
+            paper = {n: told[n] for n in sorted(results.n.unique()) if n in told}
+            panel.plot(list(paper), list(paper.values()), "x", color="black", label="the paper")
             style.equal_line(panel, 1, text)
         axes[0, 0].set_ylabel("no binning / binning")
-        axes[0, 2].legend(title="columns", ncols=2, fontsize=8)
+        drawing.legend(
+            *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8
+        )
     return drawing
 
 
@@ -159,25 +163,17 @@ def table(results: pd.DataFrame) -> Finding:
     last = results.n.max()
     full, auto = middle["full"], middle["auto"]
     saved = middle["memory"].get(last, np.nan)
-    verdict = judged(
-        {
-            "time": bool((full > 1).all()),
-            "default time": bool((auto > 1).all()),
-            "as much time as in the paper": bool(full[last] > 0.8 * PAPER_SPEED.get(last, 0)),
-            "memory": bool(saved > 1),
-        }
-    )
     why = (
         f"With {last:,} rows binning makes the iterations {listed([full[last]])} times as fast if "
         f"every learner is evaluated and {listed([auto[last]])} times with the default search, and "
-        f"the fit without it adds {listed([saved])} times the memory. {growth(middle['memory'])} "
-        "Less time is saved than in the paper because the fit without binning is no product with "
-        "an n x d matrix here. Between two neighbouring knots a cubic spline is a polynomial of "
-        "the value's place t between them; so one pass over the rows adds up the residual times 1, "
-        "t, t^2 and t^3 between each pair of knots, and these few sums are all that a learner "
-        "needs, as with bins."
+        f"the fit without it adds {listed([saved])} times the memory. {growth(middle['memory'])}"
     )
-    return Finding(verdict, why, [Table(head, rows), *absolute(results)])
+    figures = {
+        "time": [full[n] for n in PAPER_SPEED if n in full],
+        "memory": [middle["memory"][n] for n in PAPER_MEMORY if n in middle["memory"]],
+        "most_memory": [found["memory"].ratio.max()],
+    }
+    return Finding(figures, why, [Table(head, rows), *absolute(results)])
 
 
 def growth(saved: pd.Series) -> str:

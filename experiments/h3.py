@@ -13,36 +13,36 @@ import numpy as np
 import cwboost as cb
 
 from . import simulated, style
-from .found import Finding, Table, judged, listed, number
+from .found import Finding, Table, listed, number
 from .simulated import configurations, draw, mise, splines
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "H3: acceleration needs fewer iterations"
-CLAIM = (
-    "With a momentum of 0.003 to 0.01 ACWB needs 1.9 / 33 / 189 times fewer iterations than CWB "
-    "for signal to noise 0.1 / 1 / 10, HCWB 1.3 / 1.6 / 1.0 times (medians); HCWB estimates the "
-    "effects as well as CWB, ACWB slightly worse."
-)
 CAPTION = (
     "Top: risk on noise-free y along three fits (20,000 rows, ten columns with and ten without "
     "effect, signal to noise 1); the dashed line is where ACWB is best. Below: MISE of CWB minus "
     "the MISE of ACWB and HCWB (above the line they are better), and iterations of CWB divided "
-    "by theirs (above the line they need fewer), by momentum and signal to noise ratio."
+    "by theirs (above the line they need fewer), by momentum and signal to noise ratio (SNR). "
+    "Crosses are the authors' medians for momenta of 0.003 to 0.01, drawn at 0.0034 and 0.01, and "
+    "of 0.03 to 0.06, drawn at 0.037."
 )
 FEW_MOMENTA = (0.1, 0.037, 0.01, 0.0034, 1e-3, 1e-5)
 MOMENTA = (*(float(f"{10.0**-k:.3g}") for k in np.arange(1, 7.1, 0.5)), 0.037, 0.0034)
 DEVIATIONS = (
-    "Fits stop after 50 iterations without a new best risk on noise-free y, and the best iterate "
-    "is used (the paper: 10 iterations in a row without improvement, the last iterate). "
-    "compboost computed the watched risk of ACWB by a recursion that differs from the model's.",
-    "Fits have at most 50,000 iterations. Where CWB reaches this number, the ratio is a lower "
-    "bound; in the paper this happened for half of the configurations at signal to noise 10.",
+    "The risk that stops a fit is that of the training rows with noise-free y, as in the authors' "
+    "code.",
+    "Fits stop after 50 iterations without a new best risk, and the best iterate is used (the "
+    "paper: 10 iterations in a row without improvement, the last iterate). compboost computed the "
+    "watched risk of ACWB by a recursion that differs from the model's.",
+    "Fits have at most 50,000 iterations, as the authors'. Where CWB reaches this number, it was "
+    "still improving; in the authors' data this happened for half of the configurations at signal "
+    "to noise 10.",
     "HCWB goes back to the best accelerated iterate and continues with the training rows, "
     "stopped by the same noise-free risk; discarded iterations are counted.",
-    f"Momenta at small scale: {', '.join(f'{m:g}' for m in sorted(FEW_MOMENTA))}; at paper scale "
-    f"{', '.join(f'{m:g}' for m in sorted(MOMENTA))}.",
+    f"Momenta: {', '.join(f'{m:g}' for m in sorted(FEW_MOMENTA))} (the paper: "
+    f"{', '.join(f'{m:g}' for m in sorted(MOMENTA))}).",
     "Draws of one configuration share columns and effects and differ in their noise, so medians "
     "are based on fewer independent data sets than there are fits.",
 )
@@ -160,7 +160,9 @@ def figure(results: pd.DataFrame) -> Any:
                     for momentum, at in found[found.snr == snr].groupby("momentum")
                 }
                 style.boxes(panel, groups, fills)
-                panel.set_title(f"signal to noise {snr:g}")
+                told = [paper_at(value, float(momentum), snr) for momentum in groups]
+                style.paper_marks(panel, told, fills)
+                panel.set_title(f"SNR = {snr:g}")
         for better, ratio in axes[1:, : len(snrs)].T:
             better.set_yscale("symlog", linthresh=1)
             better.yaxis.set_major_formatter("{x:g}")
@@ -212,16 +214,11 @@ def table(results: pd.DataFrame) -> Finding:
     )
     head = [f"signal to noise {s:g}, {w}" for s in snrs for w in ("paper", "here")]
     fast, slow = here["ACWB", "0.003 to 0.01"], here["HCWB", "0.03 to 0.06"]
-    worse = (-fast.better / level).max()  # relative to CWB
     hybrid = (-slow.better / level).max()
-    verdict = judged(
-        {
-            "ACWB needs fewer": bool((fast.ratio > 1).all()),
-            "HCWB needs no more": bool((slow.ratio > 0.95).all()),
-            "HCWB is as good": bool(hybrid < 0.1),
-            "ACWB is only slightly worse": bool(worse < 0.5),
-        }
-    )
+    careful = here["HCWB", "0.003 to 0.01"]
+    fewer_at = found[found.ratio > 1].groupby(["method", "snr"]).size()
+    shares = (fewer_at / found.groupby(["method", "snr"]).size()).fillna(0.0)
+    risk = results[results.kind == "example"].set_index("method").risk
     capped = found[found.method == "ACWB"].groupby("snr").capped_cwb.mean()
     why = (
         f"At momentum 0.003 to 0.01 ACWB needs {listed(list(fast.ratio))} times fewer iterations "
@@ -232,10 +229,35 @@ def table(results: pd.DataFrame) -> Finding:
         f"{fewer(slow.ratio)}, "
         f"and its MISE is {f'at most {100 * hybrid:.0f}%' if hybrid > 0 else 'nowhere'} larger. "
         "CWB was still improving at the last iteration allowed in "
-        f"{', '.join(f'{100 * share:.0f}%' for share in capped)} of the fits."
+        f"{', '.join(f'{100 * share:.0f}%' for share in capped)} of the fits. Over all momenta, "
+        + "; ".join(
+            f"{method} needs fewer iterations than CWB in "
+            f"{', '.join(f'{100 * shares[method, s]:.0f}%' for s in snrs)} of the fits"
+            for method in ("ACWB", "HCWB")
+        )
+        + " (by signal to noise)."
     )
     first = Table(["times fewer iterations", *head], ratios, "Iterations of CWB / of the method")
-    return Finding(verdict, why, [first, Table(["MISE of CWB - MISE", *head], errors)])
+    figures = {
+        "iterations": list(fast.ratio),
+        "hybrid_iterations": list(careful.ratio),
+        "almost_all": [shares[method, snrs[0]] for method in ("ACWB", "HCWB")],
+        "mise": list(fast.better),
+        "hybrid_mise": list(careful.better),
+        "trace": [risk["ACWB"][-1] / min(risk["ACWB"]), risk["CWB"][-1] / risk["HCWB"][-1]],
+    }
+    return Finding(figures, why, [first, Table(["MISE of CWB - MISE", *head], errors)])
+
+
+def paper_at(value: str, momentum: float, snr: float) -> dict[str, float]:
+    """Return the authors' medians at a momentum, by method."""
+    known: Any = {"ratio": PAPER_RATIO, "better": PAPER_MISE}[value]
+    place = simulated.SNR.index(snr)
+    return {
+        method: told[place]
+        for (method, band), told in known.items()
+        if BANDS[band][0] <= momentum <= BANDS[band][1]
+    }
 
 
 def how_much(by_snr: pd.Series) -> str:

@@ -14,21 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import cwboost as cb
-from benchmarks import machine
 
 from . import simulated, style
-from .found import Finding, Table, Verdict, judged, listed, number
+from .found import Finding, Table, listed, number
 from .simulated import cost, draw, splines
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "H4: time follows the complexity of the algorithm"
-CLAIM = (
-    "The iterations of CWB cost O(MK(d^2 + dn)), with binning O(MK(d^2 + dn* + n)), and the "
-    "iterations of ACWB twice as much; exponents fitted to measured times agree (n 0.98, K 1.01, "
-    "M 1.03 for CWB; R^2 1.00, with binning 0.999, for ACWB 0.978)."
-)
 CAPTION = (
     "Top: seconds of 100 iterations that evaluate every learner, by rows and columns (five have an "
     "effect); lines are the fitted power law. Bottom: microseconds and learners evaluated per "
@@ -41,21 +35,25 @@ DEVIATIONS = (
     "Five columns have an effect for every K, so the exponent of K refers to candidate columns. "
     "Additional fits, which are not used for the exponents, have 5, 10 and 20 columns with an "
     "effect out of 100.",
-    "One thread, best of three, one draw of each data set.",
+    "One draw of each data set (the paper: 20). HCWB has the momentum 0.037 and 30% validation "
+    "rows; the text says how many of its iterations are accelerated.",
 )
 NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ()
 
-OPTIMIZERS = {"CWB": cb.Plain(simulated.RATE), "ACWB": cb.Accelerated(simulated.RATE, 0.0034)}
+OPTIMIZERS = {
+    "CWB": cb.Plain(simulated.RATE),
+    "ACWB": cb.Accelerated(simulated.RATE, 0.0034),
+    "HCWB": cb.Hybrid(simulated.RATE, then="training"),
+}
 BINS = {"nb": "exact", "b": "sqrt"}
 SEARCHES = ("full", "certified")
-INFORMATIVE, SNR, REPEATS = 5, 1.0, 3
-CLEAR = 0.9  # R^2 below which times are too noisy for a verdict
+INFORMATIVE, SNR = 5, 1.0
 ACTIVE = {  # by number of columns with an effect, for fixed K
     "tiny": [{"n": 200, "columns": 6, "knots": 20, "n_iter": 8, "informative": p} for p in (2, 3)],
     "small": [{"n": 20_000, "columns": 100, "knots": 20, "n_iter": 400, "informative": p}
               for p in (5, 10, 20)],
 }  # fmt: skip
-ACTIVE["paper"] = ACTIVE["small"]
+ACTIVE["page"] = ACTIVE["paper"] = ACTIVE["small"]
 BASE = {"n": 20_000, "columns": 30, "knots": 20, "n_iter": 100}
 PAPER = {  # exponents of n, K, d, M in the leading term of the iterations; R^2
     ("CWB", "nb"): (0.982, 1.006, 0.992, 1.025, 1.0),
@@ -70,6 +68,7 @@ VALUES: dict[str, dict[str, tuple[int, ...]]] = {
     "paper": {"n": simulated.N, "columns": (7, 10, 15, 30, 60, 100, 150, 300),
               "knots": (6, 10, 46, 96), "n_iter": (25, 400, 1600)},
 }  # fmt: skip
+VALUES["page"] = VALUES["paper"]
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
@@ -96,6 +95,8 @@ def run(
             optimizer=OPTIMIZERS[method],
             n_iter=n_iter,
             bins=BINS[bins],
+            validation=0.3 if method == "HCWB" else None,
+            patience=None,
             n_threads=1,
             search=search,
         )
@@ -108,9 +109,9 @@ def run(
         row = {"method": method, "bins": bins, "search": search, "d": knots + 4}
         row["evaluations"] = float(path.evaluations.mean())
         row["active"] = len(set(path.choices.tolist()))
-        rows.append(row | cost(of, n_iter, REPEATS))
-    load = machine.facts(())["load"]
-    return [row | {"load": load} for row in rows]
+        row["accelerated"] = float((path.corrections >= 0).mean())
+        rows.append(row | cost(of, n_iter))
+    return rows
 
 
 # --- what was found -------------------------------------------------------------------------------
@@ -199,11 +200,9 @@ def table(results: pd.DataFrame) -> Finding:
     head += ["R^2, paper", "here"]
     full = fitted["full", "CWB", "b"].exponents
     double = pace(timed, "ACWB") / pace(timed, "CWB")
+    switched = timed[timed.method == "HCWB"].accelerated.median()
     unbinned = fitted["full", "CWB", "nb"].exponents["d"]
-    near = {v: abs(full[v] - 1) < 0.2 for v in ("n", "columns", "n_iter")}
-    near["d without binning"] = abs(unbinned - 1) < 0.2
     clear = min(law.r2 for (search, *_), law in fitted.items() if search == "full")
-    verdict = sure(judged({**near, "twice": bool(1.5 < double < 3)}), clear, results)
     tried = timed[timed.search == "certified"].groupby(["method", "columns"]).evaluations.mean()
     few, most = timed["columns"].min(), timed["columns"].max()
     told = ", ".join(
@@ -217,25 +216,33 @@ def table(results: pd.DataFrame) -> Finding:
     why = (
         f"With every learner evaluated, the exponents of n, K and M for CWB (b) are "
         f"{full['n']:.2f}, {full['columns']:.2f} and {full['n_iter']:.2f}, and ACWB takes "
-        f"{double:.1f} times as long as CWB; R^2 is at least {clear:.2f}. The exponent of d "
-        f"without binning is {unbinned:.2f} where the paper has 1: a row of a spline's basis has "
-        "four values that are not zero, whatever d is, and no others are touched. The certified "
+        f"{double:.1f} times as long as CWB (median, without binning); R^2 is at least "
+        f"{clear:.2f}. The exponent of d without binning is {unbinned:.2f} where the paper has 1. "
+        f"Of HCWB's iterations {100 * switched:.0f}% are accelerated (median). The certified "
         "search leaves the complexity of the paper: its exponent of K is "
         + " and ".join(f"{low:.2f} to {high:.2f} for {m}" for m, (low, high) in of_k.items())
         + f". Per iteration it evaluates {told}, where {INFORMATIVE} columns have an effect. "
     )
     words, by_active = of_active(results[results.informative.notna()])
     exponents = Table(head, rows, "Exponents of the time of the iterations")
-    return Finding(verdict, why + words, [exponents, by_active])
+    return Finding(figures(fitted, double), why + words, [exponents, by_active])
 
 
-def sure(verdict: Verdict, r2: float, results: pd.DataFrame) -> Any:
-    """Return the verdict, if the times follow the power law."""
-    if r2 >= CLEAR:
-        return verdict
-    load = results.load.max()
-    known = f"of up to {load:g}" if load == load else "named below"
-    return f"is not shown: the times are too noisy (R^2 {r2:.2f}, under a load {known})"
+def figures(fitted: dict[tuple[str, str, str], PowerLaw], double: float) -> dict[str, list[float]]:
+    """Return the figures of the claims (see claims.py)."""
+
+    def of(method: str, bins: str, *names: str) -> list[float]:
+        return [float(fitted["full", method, bins].exponents[name]) for name in names]
+
+    return {
+        "exponents": [x for b in BINS for x in of("CWB", b, "n", "columns", "n_iter")],
+        "accelerated": of("ACWB", "nb", "n", "columns"),
+        "hybrid": of("HCWB", "nb", "n", "columns"),
+        "d": [*of("CWB", "nb", "d"), *of("ACWB", "nb", "d")],
+        "fit": [float(fitted["full", *key].r2) for key in (("CWB", "nb"), ("CWB", "b"),
+                                                           ("ACWB", "nb"))],
+        "twice": [double],
+    }  # fmt: skip
 
 
 def of_active(found: pd.DataFrame) -> tuple[str, Table]:
@@ -276,5 +283,5 @@ def of_active(found: pd.DataFrame) -> tuple[str, Table]:
 
 
 def pace(results: pd.DataFrame, method: str) -> float:
-    of = results[(results.method == method) & (results.search == "full") & (results.bins == "b")]
+    of = results[(results.method == method) & (results.search == "full") & (results.bins == "nb")]
     return float((of.loop / of.n_iter).median())

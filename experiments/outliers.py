@@ -17,24 +17,20 @@ import cwboost as cb
 from benchmarks.simulate import KNOTS
 
 from . import simulated, style
-from .found import Finding, Table, judged, listed
+from .found import Finding, Table, listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "Outliers and skew: what binning does to uneven columns"
-CLAIM = (
-    "Relative to n equally spaced points, n^(1/2) bins change the integrated squared error by "
-    "+5% (n = 500) to +0.4% (n = 10,000; positive: better) with outliers at 4 sd, +16% to +3% at "
-    "16 sd, and by -158%, -16%, +35% and +25% (n = 500 to 10,000) at 64 sd; skew changes at most "
-    "2.8%."
-)
 CAPTION = (
     "Integrated squared error divided by the error of the paper's baseline (n equally spaced "
     "points), by distance of the outliers (top: n^(1/2) bins, middle: the remedies) and by "
-    "skewness (bottom); columns are numbers of rows. Below the dashed line the error is smaller."
+    "skewness (bottom); columns are numbers of rows. Below the dashed line the error is smaller; "
+    "crosses are the authors' medians."
 )
 DEVIATIONS = (
+    "This experiment is in the authors' repository, not in the paper.",
     "The paper's baseline has n equally spaced points; a fit without binning is shown as well.",
     "The paper does not state its learning rate here; 0.05 is used, with 200 iterations, df 5 "
     "and 20 knots.",
@@ -63,8 +59,8 @@ PAPER = {  # relative change by distance and n
     16: {500: 0.16, 10_000: 0.03},
     64: {500: -1.58, 1_000: -0.16, 5_000: 0.35, 10_000: 0.25},
 }
-REPEATS = {"tiny": 2, "small": 20, "paper": 50}
-SKEWS = {"tiny": 1, "small": 5, "paper": 50}
+REPEATS = {"tiny": 2, "small": 20, "page": 50, "paper": 50}
+SKEWS = {"tiny": 1, "small": 5, "page": 50, "paper": 50}
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
@@ -157,6 +153,10 @@ def figure(results: pd.DataFrame) -> Any:
                     for d, at in of.groupby("distance")
                 }
                 style.boxes(panel, groups, fills)
+                told = [PAPER.get(int(name.split()[0]), {}).get(n) for name in groups]
+                style.paper_marks(
+                    panel, [{} if x is None else {PAPER_BINS: 1 - x} for x in told], fills
+                )
             of = leaning[leaning.n == n]
             place = np.digitize(of.skewness, EDGES) - 1
             groups = {
@@ -194,15 +194,6 @@ def table(results: pd.DataFrame) -> Finding:
     leaning = leaning[leaning.rule == PAPER_BINS]
     bent = leaning.groupby(["n", np.digitize(leaning.skewness, EDGES) - 1]).ratio.median() - 1
     most = bent.abs().idxmax()
-    verdict = judged(
-        {
-            "near outliers do no harm": bool((middle.loc[4][PAPER_BINS] < 1.1).all()),
-            "64 sd hurt few rows": bool(hurt[small] > 1.5),
-            "and not many": bool(hurt[hurt.index.max()] < 1.25),
-            "skew does no harm": bool((abs(bent) < 0.05).all()),
-            "quantiles mend it": bool(mended[small] < 1),
-        }
-    )
     share = far[(far.distance == 64) & (far.n == small)]
     by_share = share[share.rule == PAPER_BINS].groupby("share").ratio.median()
     why = (
@@ -216,4 +207,12 @@ def table(results: pd.DataFrame) -> Finding:
         f"({'a smaller' if bent[most] < 0 else 'a larger'} error, at {most[0]:,} rows and skewness "
         f"{CLASSES[most[1]]}), where the paper has at most 2.8%."
     )
-    return Finding(verdict, why, [Table(head, rows, "Median error relative to n equal points")])
+    last = middle.index.get_level_values("n").max()
+    near = [middle.loc[d][PAPER_BINS][n] for d in (4, 16) for n in (small, last)]
+    figures = {
+        "far": [hurt[small]],
+        "far_many": [hurt[last]],
+        "near": near,
+        "skew": [abs(bent).max()],
+    }
+    return Finding(figures, why, [Table(head, rows, "Median error relative to n equal points")])

@@ -1,4 +1,4 @@
-"""Writes the results, figure and table of an experiment, and one page with all experiments.
+"""Writes the figure and the verdicts of an experiment, and one page with all experiments.
 
 The page is Markdown for the docs, and a self-contained HTML file. Does not know about single
 experiments.
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from . import runner, style
-from .datasets import FOLDS, PAPER, STAND_INS
+from .claims import CLAIMS, HISTORY, VERDICTS, Claim, Verdict
+from .datasets import FOLDS, OTHERS, PAPER
+from .found import Finding, Table, number
 from .runner import Experiment, short_name
 
 AXES = {  # of the simulation
@@ -26,22 +28,28 @@ AXES = {  # of the simulation
 }
 PICTURES = Path("_static") / "paper"  # in the folder of the docs
 INTRODUCTION = """
-This page tests every claim of the paper (Schalk, Bischl, Rügamer, *Accelerated Componentwise
-Gradient Boosting using Efficient Data Representation and Momentum-based Optimization*) that cwboost
-implements, with cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerated`, HCWB `cb.Hybrid`;
-"(b)" is `bins="sqrt"`, the paper's binning, and "(nb)" is `bins="exact"`, no binning.
-The paper's figures are printed in the paper or recomputed from the raw results that its authors
-published. Numbers that are compared come from one run on one machine unless a table says otherwise.
+This page tests the claims of the paper (Schalk, Bischl, Rügamer, *Accelerated Componentwise
+Gradient Boosting using Efficient Data Representation and Momentum-based Optimization*) with
+cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerated`, HCWB `cb.Hybrid`; "(b)" is `bins="sqrt"`,
+the paper's binning, and "(nb)" is `bins="exact"`, no binning. The experiments on outliers and on
+big data are not in the paper, but in its authors' repository. The paper's figures are printed in
+the paper or recomputed from the raw results that its authors published.
 
-The commands need a clone of the repository, and in it `pip install '.[experiments]'`.
-`--data FOLDER` names a folder with the tables of EQ2 and EQ3 as Parquet files: FILES; without it
-they come from OpenML. The minutes of tasks are summed: where tasks ran in parallel, the sum exceeds
-the wall time, which is stated if the run recorded it.
+Every claim has one of four verdicts:
+"""
+RUNNING = """
+`python -m experiments all --data FOLDER` in a clone of the repository, after `pip install
+'.[experiments]'`, runs everything on this page; `report --docs docs` then writes the page. The
+folder has the tables of EQ2 and EQ3 as Parquet files: FILES; without `--data` they come from
+OpenML. Each time is the median of at least three runs, one thread unless stated. A timing starts
+when other processes use hardly any core, and is repeated if they disturb it. Every section says how
+busy the machine was. An interrupted run resumes where its logs end; the raw results of each section
+are such logs.
 """
 SCALES = {
     "tiny": "This is only a test with tiny settings; its figures have no meaning.",
-    "small": "The figures below are for a part of each grid (`--scale small`); the whole grids "
-    "run with `--scale paper`.",
+    "small": "The figures below are for a small part of each grid (`--scale small`).",
+    "page": "",
     "paper": "The figures below are for the paper's whole grids (`--scale paper`).",
 }
 STYLE = """
@@ -55,98 +63,152 @@ svg { display: block; margin: 1rem 0; max-width: 100%; height: auto }
 
 
 def tell(module: Experiment, scale: str, folder: Path) -> None:
-    """Write the results as Parquet, the figure, and the finding; print the finding."""
+    """Write the figure of an experiment, and print what was found."""
     results, name = runner.results(module, scale, folder), short_name(module)
-    results.to_parquet(folder / f"{name}.parquet", index=False)
     style.save(module.figure(results), folder / f"{name}.svg")
-    finding = module.table(results).markdown()
-    (folder / f"{name}.md").write_text(finding + "\n", encoding="utf-8")
-    print(f"{module.TITLE}\n\n{finding}\n", flush=True)
+    print(f"{module.TITLE}\n\n{told(module, module.table(results))}\n", flush=True)
 
 
 def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None) -> None:
-    """Write paper.md and paper.html into the folder, and the page and its figures into the docs."""
-    there = [m for m in modules if (folder / f"{short_name(m)}.md").exists()]
+    """Write paper.md and paper.html into the folder, and the page, its figures and the logs into
+    the docs."""
+    findings, pictures = {}, {}
+    for module in modules:
+        if not runner.journal_path(module, folder).exists():
+            continue
+        results, name = runner.results(module, scale, folder), short_name(module)
+        findings[name] = module.table(results)
+        path = style.save(module.figure(results), folder / f"{name}.svg")
+        pictures[name] = path.read_text("utf-8")
+    there = [m for m in modules if short_name(m) in findings]
     if not there:
-        raise ValueError(f"{folder} has no findings yet; run python -m experiments all first")
-    pictures = {short_name(m): (folder / f"{short_name(m)}.svg").read_text("utf-8") for m in there}
-    page = markdown(there, folder, scale, Path())
+        raise ValueError(f"{folder} has no results yet; run python -m experiments all first")
+    page = markdown(there, findings, folder, scale, Path())
     (folder / "paper.md").write_text(page, encoding="utf-8")
     (folder / "paper.html").write_text(as_html(page, pictures), encoding="utf-8")
     if docs is not None:
         (docs / PICTURES).mkdir(parents=True, exist_ok=True)
-        for name, kind in product(pictures, ("svg", "parquet")):
+        for name, kind in product(pictures, ("svg", "jsonl")):
             shutil.copy(folder / f"{name}.{kind}", docs / PICTURES)
-        page = markdown(there, folder, scale, PICTURES)
+        page = markdown(there, findings, folder, scale, PICTURES)
         (docs / "paper.md").write_text(page, encoding="utf-8")
     left_out = [short_name(m) for m in modules if m not in there]
     print(f"{folder / 'paper.html'}" + f" (without {', '.join(left_out)})" * bool(left_out))
 
 
-def markdown(modules: list[Experiment], folder: Path, scale: str, pictures: Path) -> str:
+def markdown(
+    modules: list[Experiment],
+    findings: dict[str, Finding],
+    folder: Path,
+    scale: str,
+    pictures: Path,
+) -> str:
     parts = [
         "# The paper, reproduced",
-        INTRODUCTION.strip().replace("FILES", data_files("`")),
+        INTRODUCTION.strip(),
+        "\n".join(f"- **{verdict}**: {meaning}" for verdict, meaning in VERDICTS.items()),
+        overview(modules, findings).markdown(),
+        RUNNING.strip().replace("FILES", data_files("`")),
         SCALES[scale],
-        summary(modules, folder),
     ]
     for module in modules:
-        parts += section(module, folder, scale, pictures)
-    return "\n\n".join(parts) + "\n"
+        parts += section(module, findings[short_name(module)], folder, scale, pictures)
+    parts += [
+        "## Conditions and their history",
+        "The conditions are in one file (`experiments/claims.py`), written before the run.",
+        "\n".join(f"- {when}: {what}" for when, what in HISTORY),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def data_files(quote: str = "") -> str:
-    """Return the file names that --data needs, with their stand-ins."""
-
-    def shown(file: str) -> str:
-        return f"{quote}{file}.parquet{quote}"
-
-    tables = [
-        shown(source.file)
-        + (f" (or {shown(STAND_INS[name].file)} in its place)" if name in STAND_INS else "")
-        for name, source in PAPER.items()
-    ]
-    return f"{', '.join(tables)}, and {shown(FOLDS)} (the paper's folds)"
+    """Return the file names that --data needs."""
+    files = [source.file for source in (*PAPER.values(), *OTHERS.values())]
+    return f"{', '.join(f'{quote}{file}.parquet{quote}' for file in (*files, FOLDS))}"
 
 
-def summary(modules: list[Experiment], folder: Path) -> str:
-    lines = ["| experiment | verdict |", "|---|---|"]
+def judged(name: str, finding: Finding) -> list[tuple[Claim, str, Verdict]]:
+    """Return the claims of an experiment, the figures found, and the verdicts."""
+    claims = CLAIMS[name]
+    if unknown := set(finding.figures) - set(claims):
+        raise ValueError(f"{name}: no claim is called {', '.join(sorted(unknown))}")
+    out = []
+    for key, claim in claims.items():
+        figures = [float(x) for x in finding.figures.get(key, ())]
+        shown = " / ".join(number(x) or "none" for x in figures) or "-"
+        out.append((claim, shown, claim.verdict(figures)))
+    return out
+
+
+def overview(modules: list[Experiment], findings: dict[str, Finding]) -> Table:
+    rows: list[list[str]] = []
     for module in modules:
-        verdict = re.search(r"\*\*The claim (.*?)\.\*\*", finding(module, folder))
-        lines.append(f"| {module.TITLE} | {verdict[1] if verdict else ''} |")
-    return "\n".join(lines)
+        name = short_name(module)
+        for claim, here, verdict in judged(name, findings[name]):
+            label = module.TITLE.partition(":")[0]
+            rows.append([label, claim.text, claim.paper, here, f"**{verdict}**"])
+    head = ["experiment", "claim", "paper", "here", "verdict"]
+    count = {v: sum(row[-1] == f"**{v}**" for row in rows) for v in VERDICTS}
+    title = ", ".join(f"{n} {verdict}" for verdict, n in count.items())
+    return Table(head, rows, f"{len(rows)} claims: {title}")
 
 
-def section(module: Experiment, folder: Path, scale: str, pictures: Path) -> list[str]:
+def told(module: Experiment, finding: Finding) -> str:
+    """Return the claims of an experiment with their verdicts, an explanation, and its tables."""
+    found = judged(short_name(module), finding)
+    rows = [
+        [
+            c.text,
+            c.paper,
+            here,
+            c.condition() if here != "-" else c.missing or "not measured",
+            f"**{verdict}**",
+        ]
+        for c, here, verdict in found
+    ]
+    head = ["claim", "paper", "here", "reproduced if", "verdict"]
+    because = dict.fromkeys(c.superseded for c, _, verdict in found if verdict == "superseded")
+    parts = [Table(head, rows).markdown()]
+    parts += [f"Superseded: {reason}" for reason in because]
+    return "\n\n".join([*parts, finding.why, *(table.markdown() for table in finding.tables)])
+
+
+def section(
+    module: Experiment, finding: Finding, folder: Path, scale: str, pictures: Path
+) -> list[str]:
     name = short_name(module)
     data = " --data FOLDER" * module.NEEDS_DATA
+    size = f" --scale {scale}" * (scale != "page")
     said = "\n".join(f"- {deviation}" for deviation in module.DEVIATIONS)
     return [
         f"## {module.TITLE}",
-        f"The paper: {module.CLAIM}",
-        finding(module, folder),
+        told(module, finding),
         f"![{module.TITLE}]({(pictures / name).as_posix()}.svg)",
         module.CAPTION,
-        f"```console\n$ python -m experiments {name} --scale {scale}{data}\n```",
+        f"```console\n$ python -m experiments {name}{size}{data}\n```",
+        *unfinished(module, scale, folder),
         *corner(module, scale),
         f"Where this differs from the paper's protocol:\n\n{said}",
         f"Measured on {runner.measured_on(module, folder)}. Raw results: "
-        f"[{name}.parquet]({(pictures / name).as_posix()}.parquet).",
+        f"[{name}.jsonl]({(pictures / name).as_posix()}.jsonl).",
     ]
+
+
+def unfinished(module: Experiment, scale: str, folder: Path) -> list[str]:
+    """Return how many tasks have results, if some have not."""
+    every = {runner.key(task) for task in module.tasks(scale)}
+    done = {runner.key(entry["task"]) for entry in runner.finished(module, folder)} & every
+    return [f"**{len(done)} of {len(every)} tasks have run so far.**"] * (len(done) < len(every))
 
 
 def corner(module: Any, scale: str) -> list[str]:
     """Return which part of the paper's grid was run, if the experiment has a grid."""
-    axes = getattr(module, "GRIDS", {}).get(scale)
-    if not axes:
+    if not hasattr(module, "GRIDS"):
         return []
-    draws = module.DRAWS[scale]
+    axes, draws = module.GRIDS[scale], module.DRAWS[scale]
     told = [f"{AXES[name]} {', '.join(f'{x:,}' for x in values)}" for name, values in axes.items()]
-    return [f"The part of the grid: {'; '.join(told)}; {draws} draw{'s' * (draws > 1)}."]
-
-
-def finding(module: Experiment, folder: Path) -> str:
-    return (folder / f"{short_name(module)}.md").read_text(encoding="utf-8").strip()
+    part = f"A part of the paper's grid: {'; '.join(told)}" if told else "The paper's whole grid"
+    return [f"{part}; {draws} draw{'s' * (draws > 1)} (the paper: {module.DRAWS['paper']})."]
 
 
 # --- HTML -----------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Runs the tasks of an experiment, each in its own process, and stores their results.
 
 The log is a JSON-lines file to which every finished task is appended, so that an interrupted run
-resumes; a Parquet file is made from it. Does not know what is measured.
+resumes. Tasks that measure times run one at a time on a quiet machine; a task that was disturbed by
+other processes is repeated. Does not know what is measured.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -17,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks import machine
+from benchmarks.machine import QUIET
 from benchmarks.process import GIVEN_BACK, Child, Outcome
 
+from .datasets import OTHERS
 from .found import Finding
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ LIBRARIES = (
     "statsmodels",
 )
 PATIENCE = 0.02  # seconds between two checks of the running tasks
+ATTEMPTS = 3  # of a disturbed task
 
 
 class Experiment(Protocol):
@@ -42,7 +47,6 @@ class Experiment(Protocol):
 
     __name__: str
     TITLE: str
-    CLAIM: str  # the paper's claim
     CAPTION: str  # the caption of the figure
     DEVIATIONS: tuple[str, ...]  # differences from the paper's protocol
     NEEDS_DATA: bool  # run takes data=, a folder or None
@@ -69,21 +73,30 @@ def journal_path(module: Experiment, folder: Path) -> Path:
 
 
 def run_all(
-    module: Experiment, scale: str, folder: Path, data: Path | None = None, jobs: int = 1
+    module: Experiment,
+    scale: str,
+    folder: Path,
+    data: Path | None = None,
+    jobs: int = 1,
+    quiet: bool = True,
 ) -> None:
-    """Run the tasks that are not in the log. Ctrl-C loses only the running tasks."""
+    """Run the tasks that are not in the log. Ctrl-C loses only the running tasks.
+
+    If `quiet`, tasks that measure times wait until the machine is idle.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path, name = journal_path(module, folder), short_name(module)
-    every = possible(module, module.tasks(scale))
-    known = {key(entry["task"]) for entry in entries(path) if answers(module, entry)}
+    every = possible(module, module.tasks(scale), data)
+    known = {key(entry["task"]) for entry in finished(module, folder)}
     todo = [task for task in every if key(task) not in known]
     told = f", {len(every) - len(todo)} of them done before" if len(todo) < len(every) else ""
     print(f"{name}, {scale}: {len(every)} tasks{told}", file=sys.stderr, flush=True)
     began, failed = time.perf_counter(), 0
     parallel = [task for task in todo if task.get("kind") in module.PARALLEL_KINDS]
     alone = [task for task in todo if task not in parallel]
-    outcomes = chain(ended(module, parallel, data, jobs), ended(module, alone, data, min(jobs, 1)))
-    for n, (task, outcome) in enumerate(outcomes, 1):
+    together = ((*done, {}) for done in ended(module, parallel, data, jobs))
+    timed = ((task, *undisturbed(module, task, data, min(jobs, 1), quiet)) for task in alone)
+    for n, (task, outcome, load) in enumerate(chain(together, timed), 1):
         failed += outcome.status not in ("done", *module.KEEPS)
         entry = {
             "task": task,
@@ -92,6 +105,7 @@ def run_all(
             "reason": outcome.reason,
             "seconds": outcome.seconds,
             "ended": time.time(),
+            **load,
             "machine": machine.facts(LIBRARIES),
         }
         with path.open("a", encoding="utf-8") as out:
@@ -110,9 +124,14 @@ def run_all(
         )
 
 
-def possible(module: Any, every: list[Task]) -> list[Task]:
-    """Return the tasks whose rivals are installed; print the others."""
+def possible(module: Any, every: list[Task], data: Path | None = None) -> list[Task]:
+    """Return the tasks whose rivals are installed and whose tables can be had; print the others."""
     absent = getattr(module, "absent", lambda _: None)
+    if data is None:
+        local = {task.get("table") for task in every} & set(OTHERS)
+        every = [task for task in every if task.get("table") not in local]
+        for name in sorted(local):
+            print(f"{short_name(module)}: {name} is left out; it needs --data", file=sys.stderr)
     for rival in dict.fromkeys(filter(None, map(absent, every))):
         print(
             f"{short_name(module)}: {rival} is not installed and is left out; "
@@ -121,6 +140,34 @@ def possible(module: Any, every: list[Task]) -> list[Task]:
             flush=True,
         )
     return [task for task in every if absent(task) is None]
+
+
+def undisturbed(
+    module: Experiment, task: Task, data: Path | None, jobs: int, quiet: bool
+) -> tuple[Outcome, dict[str, float]]:
+    """Return the outcome of a task, on a quiet machine if asked, and how busy the machine was.
+
+    `busy_before` are the cores in use before the task, `busy` those that other processes used on
+    average during it.
+    """
+    for attempt in range(ATTEMPTS):
+        before, waited = machine.wait_until_quiet() if quiet else (machine.busy_cores(0.1), 0.0)
+        worked, own, began = machine.busy_seconds(), cpu_seconds(), time.perf_counter()
+        [(_, outcome)] = ended(module, [task], data, jobs)
+        load = {"busy_before": before, "waited": waited, "attempt": attempt + 1.0}
+        if worked is not None:
+            others = (machine.busy_seconds() or 0.0) - worked - (cpu_seconds() - own)
+            load["busy"] = max(0.0, others / (time.perf_counter() - began))
+        if not quiet or load.get("busy", 0.0) <= QUIET:
+            break
+        print(f"disturbed: others used {load['busy']:.2f} cores", file=sys.stderr, flush=True)
+    return outcome, {name: round(value, 3) for name, value in load.items()}
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def ended(
@@ -209,12 +256,17 @@ def entries(path: Path) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def finished(module: Experiment, folder: Path) -> list[dict[str, Any]]:
+    """Return the entries of the tasks that have a result."""
+    return [entry for entry in entries(journal_path(module, folder)) if answers(module, entry)]
+
+
 def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
     """Return a row per result of the tasks of this scale: the task, its result and its time."""
     import pandas as pd
 
     path = journal_path(module, folder)
-    known = {key(entry["task"]): entry for entry in entries(path) if answers(module, entry)}
+    known = {key(entry["task"]): entry for entry in finished(module, folder)}
     rows: list[dict[str, Any]] = []
     for task in module.tasks(scale):
         if entry := known.get(key(task)):
@@ -230,16 +282,35 @@ def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
 
 
 def measured_on(module: Experiment, folder: Path) -> str:
-    """Return machine, dates, load and versions of the results, and their total time."""
-    done = entries(journal_path(module, folder))
+    """Return machine, dates, versions and duration of the results, and the load during timings."""
+    done = finished(module, folder)
     facts = [entry["machine"] for entry in done]
-    days = sorted({fact["date"] for fact in facts})
-    loads = [fact["load"] or 0.0 for fact in facts]
-    together = {**facts[-1], "date": " to ".join(sorted({days[0], days[-1]})), "load": max(loads)}
-    minutes = sum(entry["seconds"] for entry in done) / 60
-    told = f"{machine.sentence(together)}; {len(done)} tasks of {minutes:.1f} minutes in all"
+    days, commits = (sorted({fact[name] for fact in facts} - {None}) for name in ("date", "commit"))
+    together = {
+        **facts[-1],
+        "date": " to ".join(sorted({days[0], days[-1]})),
+        "commit": " and ".join(commits) or None,
+        "load": None,
+    }
+    hours = sum(entry["seconds"] for entry in done) / 3600
+    told = f"{machine.sentence(together)}. {len(done)} tasks of {hours:.2f} hours in all"
     wall = wall_seconds(done)
-    return told if wall is None else f"{told}, in {wall / 60:.1f} minutes of wall time"
+    if wall is not None:
+        told += f", in {wall / 3600:.2f} hours of wall time"
+    return f"{told}. {load_told(done)}"
+
+
+def load_told(done: list[dict[str, Any]]) -> str:
+    """Return in words how busy the machine was when times were measured."""
+    timed = [entry for entry in done if "busy_before" in entry]
+    if not timed:
+        return "No times were measured"
+    before = max(entry["busy_before"] for entry in timed)
+    told = f"Before each of the {len(timed)} timings at most {before:.2f} cores were in use"
+    known = [entry["busy"] for entry in timed if "busy" in entry]
+    if known:
+        told += f", and other processes used at most {max(known):.2f} cores during it"
+    return told
 
 
 def wall_seconds(done: list[dict[str, Any]]) -> float | None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ SNR = (0.1, 1.0, 10.0)
 DRAWS = 20
 RATE, DF, KNOTS = 0.05, 5, 20
 GRID = 1000  # points at which effects are compared
+REPEATS = 3  # of a timing
 
 
 class Draw(NamedTuple):
@@ -74,17 +76,17 @@ def mise(model: cb.Model, data: Draw) -> float:
     return float(np.mean(errors))
 
 
-def best_seconds(function: Callable[[], Any], repeats: int) -> float:
-    """Return the shortest time of several calls."""
+def median_seconds(function: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """Return the median time of several calls."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
         function()
         times.append(time.perf_counter() - began)
-    return min(times)
+    return median(times)
 
 
-def cost(fit: Callable[[int], Any], n_iter: int, repeats: int) -> dict[str, float]:
-    """Return the seconds of the set-up, and of the iterations without it."""
-    setup, whole = (best_seconds(partial(fit, m), repeats) for m in (0, n_iter))
+def cost(fit: Callable[[int], Any], n_iter: int) -> dict[str, float]:
+    """Return the seconds of the set-up, and of the iterations without it: medians of three."""
+    setup, whole = (median_seconds(partial(fit, m)) for m in (0, n_iter))
     return {"setup": setup, "loop": max(whole - setup, 1e-9)}

@@ -120,6 +120,16 @@ def boxes(panel: Any, groups: dict[str, dict[str, Any]], fills: dict[str, Any]) 
     panel.set_xticks(range(len(groups)), list(groups))
 
 
+def paper_marks(panel: Any, told: Sequence[dict[str, float]], fills: dict[str, Any]) -> None:
+    """Draw the paper's numbers as crosses over `boxes`: by group, and by kind."""
+    width = 0.8 / len(fills)
+    for i, of_kind in enumerate(told):
+        for j, kind in enumerate(fills):
+            if kind in of_kind:
+                at = i + (j - (len(fills) - 1) / 2) * width
+                panel.plot(at, of_kind[kind], "x", color="black", markersize=5, zorder=5)
+
+
 def key(panel: Any, fills: dict[str, Any], **settings: Any) -> None:
     """Draw a legend of coloured patches."""
     from matplotlib.patches import Patch

@@ -59,7 +59,7 @@ fit_compboost <- function(rows) {
       model$addBaselearner(columns[j], "linear", BaselearnerPolynomial, degree = 1, intercept = TRUE)
     } else {
       model$addBaselearner(columns[j], "spline", BaselearnerPSpline, df = 5, n_knots = 20,
-        bin_root = 2)
+        bin_root = if (optimizer == "unbinned") 0 else 2)
     }
   }
   model$train(iterations, trace = 0)
