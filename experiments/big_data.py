@@ -176,7 +176,7 @@ def table(results: pd.DataFrame) -> Finding:
         + f" Under {TIGHT / 1e9:.0f} GB, table included: {tight(results)}."
     )
     figures = {
-        claim: [of_table(n, columns) + size(results, n, columns, bins) for n, columns in PAPER]
+        claim: [of_table(n, columns) + fit_size(results, n, columns, bins) for n, columns in PAPER]
         for claim, bins in (("fits", "binning"), ("needed", "no binning"))
         if {n for n, _ in PAPER} <= set(results.n)
     }
@@ -188,7 +188,7 @@ def of_table(n: int, columns: int) -> float:
     return n * (columns - 1) * 4 / 1e9
 
 
-def size(results: pd.DataFrame, n: int, columns: int, bins: str) -> float:
+def fit_size(results: pd.DataFrame, n: int, columns: int, bins: str) -> float:
     """Return the gigabytes that a fit adds; infinite if it ran out of memory."""
     same = (results.n == n) & (results["columns"] == columns) & (results.bins == bins)
     [at] = results[same & (results.memory == LIMIT)].itertuples()

@@ -41,10 +41,11 @@ class Claim:
     superseded: str = ""  # why the claim is superseded if the condition is not met
     missing: str = ""  # what is missing to test the claim, if there are no figures
 
-    def verdict(self, figures: Sequence[float] | None) -> Verdict:
+    def verdict(self, figures: Sequence[float] | None) -> Verdict | None:
+        """Return the verdict; None if the figures have not been measured, or not all of them."""
         low, high = (self._each(b, len(figures or ())) for b in (self.at_least, self.at_most))
         if not figures or len(low) != len(figures) or len(high) != len(figures):
-            return "not testable here"  # at small scales some figures are not measured
+            return "not testable here" if self.missing else None
         met = all(
             (a is None or x >= a) and (b is None or x <= b)
             for x, a, b in zip(figures, low, high, strict=True)
@@ -55,6 +56,10 @@ class Claim:
         words = {"at least": self.at_least, "at most": self.at_most}
         told = [f"{word} {_shown(bound)}" for word, bound in words.items() if bound is not None]
         return f"{self.measure}: {' and '.join(told)}{f' ({self.note})' * bool(self.note)}"
+
+    def told(self, verdict: Verdict | None) -> str:
+        """Return the condition, or why it could not be tested."""
+        return self.missing if verdict == "not testable here" else self.condition()
 
     @staticmethod
     def _each(bound: Bounds, n: int) -> Sequence[float | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -345,7 +344,7 @@ def table(results: pd.DataFrame) -> Finding:
                  *(f"{what}, {rule} rule" for rule in RULES for what in ("estimate", "p"))],
                 [[name, *told, *(x for e, _ in tested.values() for x in e.loc[name])]
                  for name, told in PAPER_EFFECTS.items()],
-                f"Beta regression of the AUC (statsmodels {version('statsmodels')})",
+                "Beta regression of the AUC",
             ),
             Table(
                 ["term", "chi^2, paper", "p, paper",

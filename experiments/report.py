@@ -127,7 +127,7 @@ def data_files(quote: str = "") -> str:
     return f"{', '.join(f'{quote}{file}.parquet{quote}' for file in (*files, FOLDS))}"
 
 
-def judged(name: str, finding: Finding) -> list[tuple[Claim, str, Verdict]]:
+def judged(name: str, finding: Finding) -> list[tuple[Claim, str, Verdict | None]]:
     """Return the claims of an experiment, the figures found, and the verdicts."""
     claims = CLAIMS[name]
     if unknown := set(finding.figures) - set(claims):
@@ -146,26 +146,23 @@ def overview(modules: list[Experiment], findings: dict[str, Finding]) -> Table:
         name = short_name(module)
         for claim, here, verdict in judged(name, findings[name]):
             label = module.TITLE.partition(":")[0]
-            rows.append([label, claim.text, claim.paper, here, f"**{verdict}**"])
+            rows.append([label, claim.text, claim.paper, here, bold(verdict)])
     head = ["experiment", "claim", "paper", "here", "verdict"]
-    count = {v: sum(row[-1] == f"**{v}**" for row in rows) for v in VERDICTS}
+    count = {v: sum(row[-1] == bold(v) for row in rows) for v in VERDICTS}
     title = ", ".join(f"{n} {verdict}" for verdict, n in count.items())
+    if left := len(rows) - sum(count.values()):
+        title += f", {left} not measured yet"
     return Table(head, rows, f"{len(rows)} claims: {title}")
+
+
+def bold(verdict: Verdict | None) -> str:
+    return f"**{verdict}**" if verdict else "not measured yet"
 
 
 def told(module: Experiment, finding: Finding) -> str:
     """Return the claims of an experiment with their verdicts, an explanation, and its tables."""
     found = judged(short_name(module), finding)
-    rows = [
-        [
-            c.text,
-            c.paper,
-            here,
-            c.condition() if here != "-" else c.missing or "not measured",
-            f"**{verdict}**",
-        ]
-        for c, here, verdict in found
-    ]
+    rows = [[c.text, c.paper, here, c.told(verdict), bold(verdict)] for c, here, verdict in found]
     head = ["claim", "paper", "here", "reproduced if", "verdict"]
     because = dict.fromkeys(c.superseded for c, _, verdict in found if verdict == "superseded")
     parts = [Table(head, rows).markdown()]

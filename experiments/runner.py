@@ -11,6 +11,7 @@ import importlib
 import json
 import math
 import os
+import random
 import sys
 import time
 from collections.abc import Iterator
@@ -92,6 +93,8 @@ def run_all(
     told = f", {len(every) - len(todo)} of them done before" if len(todo) < len(every) else ""
     print(f"{name}, {scale}: {len(every)} tasks{told}", file=sys.stderr, flush=True)
     began, failed = time.perf_counter(), 0
+    if hasattr(module, "GRIDS"):  # in random order: an interrupted run is a sample of the grid
+        random.Random(0).shuffle(todo)
     parallel = [task for task in todo if task.get("kind") in module.PARALLEL_KINDS]
     alone = [task for task in todo if task not in parallel]
     together = ((*done, {}) for done in ended(module, parallel, data, jobs))

@@ -457,6 +457,28 @@ def test_risk(table, then):
     drawn(model.plot(kind="risk", log=False))
 
 
+@pytest.mark.parametrize("optimizer", [cb.Plain(0.3), cb.Hybrid(0.3, 0.1, then="training")])
+def test_metrics_along_the_path(optimizer):
+    rng = np.random.default_rng(4)
+    x = rng.uniform(size=500)
+    ill = rng.uniform(size=500) < x
+    model = cb.fit({"x": x}, ill, loss="binomial", validation=0.3, optimizer=optimizer, n_iter=150,
+                   metric=["auc", "brier"])  # fmt: skip
+    for name, values in model.validation_metrics.items():
+        display = drawn(model.plot(kind="risk", metric=name))
+        assert list(display.data) == ["iteration", name]
+        np.testing.assert_array_equal(display.data[name], values)
+        low, high = display.ax_.get_ylim()
+        assert low < values[0] < high
+        assert low < values[model.best_iteration] < high
+        assert display.ax_.get_ylabel() == f"{name} of the validation rows"
+    with pytest.raises(ValueError, match="metric: expected 'auc' or 'brier', got 'mae'"):
+        model.plot(kind="risk", metric="mae")
+    plain = cb.fit({"x": x}, ill, loss="binomial", n_iter=5)
+    with pytest.raises(ValueError, match="the fit recorded no metrics; pass metric= to the fit"):
+        plain.plot(kind="risk", metric="auc")
+
+
 def test_risk_of_a_fit_that_diverges():
     x = np.linspace(0, 1, 200)
     with pytest.warns(RuntimeWarning, match="diverges"):

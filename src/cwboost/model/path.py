@@ -37,9 +37,7 @@ class Path:
     correction_updates: Floats
     risk: Floats  # (M + 1,) mean loss of the training rows
     validation_risk: Floats  # (M + 1,) NaN without validation rows
-    metrics: (
-        Floats  # of validation rows, iterate by iterate; lower is better, the first one decides
-    )
+    metrics: Floats  # of the validation rows, iterate by iterate; lower is better
     switched_after: int  # last iteration of the first phase of Hybrid; -1 if it did not switch
     rewound_to: int  # the iterate from which the second phase of Hybrid started
     stopped: str  # why the fit ended

@@ -1,4 +1,4 @@
-"""RiskDisplay: training and validation risk along the path."""
+"""RiskDisplay: training and validation risk, or a validation metric, along the path."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost._utils.checks import check_one_of
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
@@ -31,12 +32,14 @@ from .style import (
 
 
 class RiskDisplay(Display):
-    """The risk of training and validation rows along the path, with the chosen iteration and the
-    switch of a hybrid optimizer. Iterations that a rewind discarded are pale.
+    """The risk of training and validation rows along the path, or a metric of the validation rows
+    that the fit recorded, with the chosen iteration and the switch of a hybrid optimizer.
+    Iterations that a rewind discarded are pale.
 
     Attributes
     ----------
-    data : table of iteration, training risk and, with validation rows, validation risk
+    data : table of iteration, training risk and, with validation rows, validation risk; or of
+        iteration and the metric
     ax_, figure_ : matplotlib axes and figure
 
     Examples
@@ -52,11 +55,18 @@ class RiskDisplay(Display):
 
     figure_size = (6.2, 3.6)
 
-    def __init__(self, model: Model, *, log: bool = True) -> None:
-        self.model, self.log = model, log
+    def __init__(self, model: Model, *, log: bool = True, metric: str | None = None) -> None:
+        self.model, self.log, self.metric = model, log, metric
 
     @classmethod
-    def from_estimator(cls, model: Any, *, log: bool | None = None, ax: Axes | None = None) -> Self:
+    def from_estimator(
+        cls,
+        model: Any,
+        *,
+        log: bool | None = None,
+        metric: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
         """Draw the risk.
 
         Parameters
@@ -65,18 +75,29 @@ class RiskDisplay(Display):
         log : bool, optional
             Show iterations on a logarithmic axis, on which the early iterations and the late ones
             can be seen; the default for at least 100 iterations.
+        metric : str, optional
+            A metric that the fit recorded (`metric=` of `cwboost.fit`), to be drawn instead.
         ax : matplotlib axes, optional
         """
         check_options(log=log, ax=ax)
         model = as_model(model)
         check_not_averaged(model, "the plot of the risk")
-        display = cls(model, log=use_log_axis(log, model.n_iter))
+        if metric is not None:
+            known = model.validation_metrics
+            if not known:
+                raise ValueError("metric: the fit recorded no metrics; pass metric= to the fit")
+            check_one_of("metric", metric, tuple(known))
+        display = cls(model, log=use_log_axis(log, model.n_iter), metric=metric)
         return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
-        """Iterations from 0 and the risk after each of them."""
-        out = ResultTable(iteration=np.arange(self.model.n_iter + 1), training=self.model.risk)
+        """Iterations from 0 and the risk, or the metric, after each of them."""
+        iterations = np.arange(self.model.n_iter + 1)
+        if self.metric is not None:
+            values = self.model.validation_metrics[self.metric]
+            return ResultTable({"iteration": iterations, self.metric: values})
+        out = ResultTable(iteration=iterations, training=self.model.risk)
         if self.model.validation_risk is not None:
             out["validation"] = self.model.validation_risk
         return out
@@ -93,10 +114,12 @@ class RiskDisplay(Display):
                 self._draw_line(name, risk)
             self._set_limits(np.concatenate(list(risks.values())))
             set_ticks(ax.yaxis)
-            ax.set_ylabel(f"risk (mean {self.model.loss.name} loss)")
+            what = f"risk (mean {self.model.loss.name} loss)"
+            ax.set_ylabel(what if self.metric is None else f"{self.metric} of the validation rows")
             self._add_marks()
-            marks = [Line2D([], [], **self._style(name)) for name in risks]
-            add_legend(ax, marks, risks, loc="lower left" if self.log else "upper right")
+            if self.metric is None:
+                marks = [Line2D([], [], **self._style(name)) for name in risks]
+                add_legend(ax, marks, risks, loc="lower left" if self.log else "upper right")
         return self
 
     def _style(self, name: str) -> dict[str, Any]:
@@ -115,31 +138,40 @@ class RiskDisplay(Display):
             self.ax_.plot(at, risk, **style)
             return
         back, switch = path.rewound_to, path.switched_after
-        trained = name == "validation" and self.model.optimizer.ends_on_all_rows
+        trained = name != "training" and self.model.optimizer.ends_on_all_rows
         self.ax_.plot(at[: back + 1], risk[: back + 1], **style)
         self.ax_.plot(at[back : switch + 1], risk[back : switch + 1], **pale)
         later = np.append(risk[back], risk[switch + 1 :])
         self.ax_.plot(at[switch:], later, **(pale if trained else style))
 
     def _set_limits(self, risks: Floats) -> None:
-        """Show the risks from the lowest to the one at the start, even if the path diverged."""
+        """Show the values from the best to the one at the start, even if the path diverged."""
         known = risks[np.isfinite(risks)]
-        least, top = float(known.min()), float(max(self.model.risk[0], known.min()))
+        if self._rises:
+            least, top = float(min(risks[0], known.max())), float(known.max())
+        else:
+            start = self.model.risk[0] if self.metric is None else risks[0]
+            least, top = float(known.min()), float(max(start, known.min()))
         room = max(top - least, 1e-9 * abs(top), 1e-300)
         self.ax_.set_ylim(least - 0.07 * room, top + 0.07 * room)
+
+    @property
+    def _rises(self) -> bool:
+        """Whether larger values are better."""
+        return any(m.greater_is_better for m in self.model.settings.metrics if m.name == self.metric)
 
     def _add_marks(self) -> None:
         ax, model, path = self.ax_, self.model, self.model.path
         best, watched = model.best_iteration, model.validation_risk is not None
         if best > 0:
-            risks = model.risk if model.validation_risk is None else model.validation_risk
+            *_, risks = self.data.values()
             risk = float(np.clip(np.nan_to_num(risks[best], nan=np.inf), *ax.get_ylim()))
             ax.plot([best], [risk], "o", color=RED if watched else BLUE, markersize=7, zorder=5,
                     mec=ax.get_facecolor(), mew=1.2, clip_on=False)  # fmt: skip
             share = np.log(best) / np.log(max(model.n_iter, 2)) if self.log else best / model.n_iter
             side: Any = ("right", -4) if share > 0.7 else ("left", 4)
-            text = f"chosen: {best:,}"
-            add_note(ax, text, (best, risk), (side[1], 11), ha=side[0], fontsize="small",
+            text, up = f"chosen: {best:,}", -16 if self._rises else 11
+            add_note(ax, text, (best, risk), (side[1], up), ha=side[0], fontsize="small",
                   color=mix_grey(ax, 0.85), zorder=6)  # fmt: skip
         if path.switched_after >= 0:
             switch, on_all = path.switched_after, model.optimizer.ends_on_all_rows
