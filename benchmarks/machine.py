@@ -67,7 +67,7 @@ def busy_cores(seconds: float = 1.0) -> float:
 
 
 def wait_until_quiet(most: float = 3600.0) -> tuple[float, float]:
-    """Wait until other processes use hardly any core, or for so many seconds.
+    """Wait until other processes use hardly any core, or for at most `most` seconds.
 
     Return the cores in use at the end, and the seconds of waiting.
     """

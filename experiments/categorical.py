@@ -82,6 +82,7 @@ COSTS: dict[str, dict[str, Any]] = {
 }
 DRAWS = {"tiny": 2, "small": 1, "page": 3, "paper": simulated.DRAWS}
 MOST, LONG, SHORT = 20_000, 2000, 200
+LARGEST, WIDEST = 100_000, 100  # rows and columns of PAPER_COST
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
@@ -285,9 +286,9 @@ def table(results: pd.DataFrame) -> Finding:
         f"{listed(list(100 * binary.tnr), 2)}% of the levels without effect (by "
         f"signal to noise) and {listed(list(100 * binary.fnr), 2)}% of those with one, "
         f"{of_ridge(chosen)}. {order(middle, snrs)}Cutting the ridge at 0.5 changes its MSE by at "
-        f"most {100 * changed:.0f}%. A level without effect differs from the mean of its column, "
-        "which is what a parameter is measured from: hence the MSE that is left at signal to noise "
-        "10, and much of what is not left out."
+        f"most {100 * changed:.0f}%. Parameters are compared as they are, but a fit measures them "
+        "from the mean of the column, from which a level without effect differs. This explains the "
+        "MSE at signal to noise 10, and many levels without effect that are not left out."
     )
     lines = []
     for columns, of in results.groupby(n_columns(results)):
@@ -309,14 +310,16 @@ def table(results: pd.DataFrame) -> Finding:
     ]
     binary, ridge = middle.loc["binary"], middle.loc["ridge"]
     cuts = [middle.loc[f"ridge cut at {c:g}"] for c in CUTS]
+    complete = binary.reindex(list(simulated.SNR))  # NaN where nothing was measured
+    wide = n_columns(big).max() == WIDEST
     figures = {
-        "time": [costs_ratio[last[0], k] for k in (5, 20) if (last[0], k) in costs_ratio],
-        "memory": [memory_ratio[last]],
-        "tnr": list(binary.tnr - ridge.tnr),
-        "fnr": [(binary.fnr - ridge.fnr).iloc[0]],
-        "mse": list(binary.mse / ridge.mse),
+        "time": [costs_ratio.get((LARGEST, k), np.nan) for k in (5, 20)] if wide else [],
+        "memory": [memory_ratio.get((LARGEST, 20), np.nan)] if wide else [],
+        "tnr": list(complete.tnr - ridge.tnr),
+        "fnr": [(complete.fnr - ridge.fnr)[0.1]],
+        "mse": list(complete.mse / ridge.mse),
         "cut_mse": [(c.mse / ridge.mse - 1).abs().max() for c in cuts],
-        "cut_tnr": list(cuts[1].tnr - ridge.tnr),
+        "cut_tnr": list((cuts[1].tnr - ridge.tnr).reindex(list(simulated.SNR))),
     }
     return Finding(
         figures,

@@ -202,7 +202,7 @@ def table(results: pd.DataFrame) -> Finding:
             else "All were measured in this run."
         )
     )
-    figures = {"faster": against[BASE]}
+    figures = {"faster": against[BASE] if len(against[BASE]) == len(STORED) else []}
     if not stored & {"mboost", "compboost CWB"}:
         figures["compboost"] = against["compboost CWB"]
     return Finding(figures, why, [Table(head, rows), Table(sizes, lines)])

@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 
 TITLE = "EQ3: comparison with EBM and XGBoost"
 CAPTION = (
-    "Test AUC against the time of the whole job, search included. Filled marks are tuned "
-    "fits, open marks are not tuned; lines are the range over the outer folds, dotted lines the paper's AUC."
+    "Test AUC against the time of the whole job, search included. Filled marks are tuned fits, "
+    "open marks are not tuned; lines are the range over the outer folds, dotted lines the paper's "
+    "AUC."
 )
 DEVIATIONS = (
-    "The paper's whole Hyperband schedule (314 configurations, three inner folds, five "
-    "outer folds) runs for ACWB (b) and HCWB (b) on Spam, Nomao and Adult, and for XGBoost and EBM on Spam. "
-    "The search of EBM ends after 10 minutes per outer fold, that of XGBoost after 20; the best "
-    "configuration found so far is used, and the table says how many were tried.",
+    "The paper's whole Hyperband schedule (314 configurations, three inner folds, five outer "
+    "folds) runs for ACWB (b) and HCWB (b) on Spam, Nomao and Adult, and for XGBoost and EBM on "
+    "Spam. The search of EBM ends after 10 minutes per outer fold; the best configuration found "
+    "so far is used, and a table says how many were tried.",
     "On Nomao and Adult, XGBoost and EBM are not tuned: XGBoost has the rate 0.1 and chooses its "
     "number of trees by 15% of the training rows, EBM has its defaults and stops itself. Their "
     "times are of one fit and are not compared.",
@@ -73,7 +74,8 @@ PAPER_HOURS = {
 SPACE = {"df.Spline": (2, 10), "df.Category": (2, 10), "rate": (0.001, 0.5)}
 STEP_SCALE = 4  # of the binomial loss; the paper's rates are for steps without a scale
 INNER, THREADS = 3, 2
-LIMITS = {"EBM": 600.0, "XGBoost": 1200.0}  # seconds of a search
+LIMITS = {"EBM": 600.0, "XGBoost": math.inf}  # seconds of a search
+CONFIGURATIONS = 314
 OWN = LEARNERS[:2]
 MODULES = {"EBM": "interpret", "XGBoost": "xgboost"}
 FOLDS = (1, 2, 3, 4, 5)
@@ -381,7 +383,11 @@ def table(results: pd.DataFrame) -> Finding:
     if len(others):
         tables += [
             aucs(others, "Tables that the paper does not have, first fold: test AUC"),
-            seconds(others, "seconds_of_job", "and seconds of a job"),
+            seconds(
+                others,
+                "seconds_of_job",
+                "Seconds of a job on these tables; in brackets one fit that was not tuned",
+            ),
         ]
     return Finding(figures(shared), why, tables)
 
@@ -392,14 +398,16 @@ def figures(done: pd.DataFrame) -> dict[str, Any]:
     rivals = [x for x in MODULES if x in auc]
     if not rivals or not set(OWN) <= set(auc):
         return {}
-    auc = auc.loc[[name for name in SHARED if name in auc.index]].dropna()
+    auc = auc.reindex(list(SHARED))
     gap = 100 * (auc[rivals].max(axis=1) / auc[list(OWN)].max(axis=1) - 1)
-    found: dict[str, Any] = {"auc": list(gap)}
+    found: dict[str, Any] = {"auc": list(gap) if len(rivals) == len(MODULES) else []}
     job = done[done.schedule.notna() & (done.table == SHARED[0])]
-    job = job.groupby("learner").seconds_of_job.mean()
+    seconds = job.groupby("learner").seconds_of_job.mean()
     for name, rival in (("ebm", "EBM"), ("xgboost", "XGBoost")):
-        if rival in job:
-            found[name] = [job[rival] / job[list(OWN)].mean()]
+        if rival in seconds:
+            ratio = seconds[rival] / seconds[list(OWN)].mean()
+            whole = job[job.learner == rival].configurations.min() >= CONFIGURATIONS
+            found[name] = [ratio] if whole or ratio > 1 else []  # else the limit decided
     return found
 
 

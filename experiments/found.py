@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-
 FIGURES = re.compile(r"[-+0-9.,/%()\[\]e ]*|out of memory|none")  # cells that are right-aligned
 
 

@@ -168,9 +168,11 @@ def table(results: pd.DataFrame) -> Finding:
         f"every learner is evaluated and {listed([auto[last]])} times with the default search, and "
         f"the fit without it adds {listed([saved])} times the memory. {growth(middle['memory'])}"
     )
+    ratio = middle["memory"].reindex(list(PAPER_MEMORY))
     figures = {
-        "time": [full[n] for n in PAPER_SPEED if n in full],
-        "memory": [middle["memory"][n] for n in PAPER_MEMORY if n in middle["memory"]],
+        "time": list(full.reindex(list(PAPER_SPEED))),
+        "memory": list(ratio),
+        "growth": [ratio.iloc[-1] / ratio.iloc[0]],
         "most_memory": [found["memory"].ratio.max()],
     }
     return Finding(figures, why, [Table(head, rows), *absolute(results)])

@@ -66,7 +66,7 @@ def short_name(module: Experiment) -> str:
     return module.__name__.rpartition(".")[2]
 
 
-def journal_path(module: Experiment, folder: Path) -> Path:
+def log_path(module: Experiment, folder: Path) -> Path:
     return folder / f"{short_name(module)}.jsonl"
 
 
@@ -86,7 +86,7 @@ def run_all(
     If `quiet`, tasks that measure times wait until the machine is idle.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path, name = journal_path(module, folder), short_name(module)
+    path, name = log_path(module, folder), short_name(module)
     every = possible(module, module.tasks(scale), data)
     known = {key(entry["task"]) for entry in finished(module, folder)}
     todo = [task for task in every if key(task) not in known]
@@ -226,7 +226,7 @@ def run_one(module: str, task: Task, data: str | None) -> list[dict[str, Any]]:
     return found if isinstance(found, list) else [found]
 
 
-# --- the journal ----------------------------------------------------------------------------------
+# --- the log ----------------------------------------------------------------------------------
 
 
 def key(task: Task) -> str:
@@ -261,14 +261,14 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 def finished(module: Experiment, folder: Path) -> list[dict[str, Any]]:
     """Return the entries of the tasks that have a result."""
-    return [entry for entry in entries(journal_path(module, folder)) if answers(module, entry)]
+    return [entry for entry in entries(log_path(module, folder)) if answers(module, entry)]
 
 
 def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
     """Return a row per result of the tasks of this scale: the task, its result and its time."""
     import pandas as pd
 
-    path = journal_path(module, folder)
+    path = log_path(module, folder)
     known = {key(entry["task"]): entry for entry in finished(module, folder)}
     rows: list[dict[str, Any]] = []
     for task in module.tasks(scale):
@@ -284,9 +284,10 @@ def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def measured_on(module: Experiment, folder: Path) -> str:
+def measured_on(module: Experiment, scale: str, folder: Path) -> str:
     """Return machine, dates, versions and duration of the results, and the load during timings."""
-    done = finished(module, folder)
+    every = {key(task) for task in module.tasks(scale)}
+    done = [entry for entry in finished(module, folder) if key(entry["task"]) in every]
     facts = [entry["machine"] for entry in done]
     days, commits = (sorted({fact[name] for fact in facts} - {None}) for name in ("date", "commit"))
     together = {

@@ -65,6 +65,19 @@ def test_experiment_runs_and_reports(name, tmp_path, capsys):
     assert exit_code(tiny) == 0
     assert (out / f"{name}.jsonl").read_text() == before  # nothing was run twice
     check_page(module, tmp_path, out)
+    lines = before.splitlines(keepends=True)
+    for part in (lines[:1], lines[1::2], lines[:-1]):
+        check_partial_log(module, "".join(part), tmp_path / str(len(part)))
+
+
+def check_partial_log(module, log, folder):
+    """Check that the page can be written while tasks are missing."""
+    folder.mkdir(exist_ok=True)
+    runner.log_path(module, folder).write_text(log)
+    report.write([module], folder, "tiny", None)
+    page = (folder / "paper.md").read_text()
+    assert "tasks have run so far.**" in page
+    assert all(claim.text in page for claim in CLAIMS[runner.short_name(module)].values())
 
 
 def check_page(module, tmp_path, out):
@@ -190,7 +203,7 @@ def test_a_rerun_runs_missing_tasks_and_keeps_the_order_of_results(stub, tmp_pat
     assert stub.ran == [2, 1, 3]  # timed tasks run last
     found = runner.results(stub, "tiny", tmp_path)
     assert found[["n", "square"]].to_numpy().tolist() == [[3, 9], [1, 1], [2, 4]]
-    assert "core" in runner.measured_on(stub, tmp_path)
+    assert "core" in runner.measured_on(stub, "tiny", tmp_path)
 
 
 def test_timings_wait_for_a_quiet_machine_and_disturbed_ones_are_repeated(
@@ -211,10 +224,12 @@ def test_timings_wait_for_a_quiet_machine_and_disturbed_ones_are_repeated(
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
     assert stub.ran == [3, 3]
     assert "disturbed: others used" in capsys.readouterr().err
-    [entry] = runner.entries(runner.journal_path(stub, tmp_path))
+    [entry] = runner.entries(runner.log_path(stub, tmp_path))
     found = {name: entry[name] for name in ("busy_before", "waited", "attempt", "busy")}
     assert found == {"busy_before": 0.05, "waited": 0.0, "attempt": 2.0, "busy": 0.0}
-    assert "Before each of the 1 timings at most 0.05 cores" in runner.measured_on(stub, tmp_path)
+    assert "Before each of the 1 timings at most 0.05 cores" in runner.measured_on(
+        stub, "tiny", tmp_path
+    )
 
 
 def test_waiting_ends_when_the_machine_is_quiet(monkeypatch):
@@ -271,7 +286,7 @@ def test_results_of_removed_tasks_are_left_out(stub, tmp_path):
 
 def test_a_task_whose_line_was_cut_off_is_run_again(stub, tmp_path, capsys):
     runner.run_all(stub, "tiny", tmp_path, jobs=0, quiet=False)
-    path = runner.journal_path(stub, tmp_path)
+    path = runner.log_path(stub, tmp_path)
     path.write_text(path.read_text()[:-30] + "\n")
     runner.run_all(stub, "tiny", tmp_path, jobs=0, quiet=False)
     assert stub.ran == [1, 2, 3, 3]
@@ -675,7 +690,7 @@ def test_eq2_reports_fits_that_reached_the_cap():
 
 def test_the_log_of_tasks_is_json_lines(tmp_path, stub):
     runner.run_all(stub, "tiny", tmp_path, jobs=0, quiet=False)
-    lines = Path(runner.journal_path(stub, tmp_path)).read_text().splitlines()
+    lines = Path(runner.log_path(stub, tmp_path)).read_text().splitlines()
     entry = json.loads(lines[0])
     assert (entry["task"], entry["rows"], entry["status"]) == (QUICK[0], [{"square": 1}], "done")
     assert {"processor", "date", "load"} <= set(entry["machine"])
