@@ -360,8 +360,10 @@ def figure(results: pd.DataFrame) -> Any:
             panel.set_ylabel("test AUC")
         for panel in axes.ravel()[len(tables) :]:
             panel.set_axis_off()
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        drawing.legend(handles, labels, loc="outside upper center", ncols=4)
+        known = {}
+        for panel in axes.ravel():
+            known |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+        drawing.legend(known.values(), known.keys(), loc="outside upper center", ncols=4)
     return drawing
 
 

@@ -145,14 +145,14 @@ def figure(results: pd.DataFrame) -> Any:
         drawing, axes = style.panels(3, 4, 2.3)
         draw_example(axes[0], results[results.kind == "example"])
         largest = measured[measured.n == measured.n.max()]
-        for row, found, by, label in (
-            (axes[1], at_df, "n", "number of rows"),
-            (axes[2], with_all_df(largest), "df", "df"),
+        for row, found, by, unit, label in (
+            (axes[1], at_df, "n", 1000, "rows (thousands)"),
+            (axes[2], with_all_df(largest), "df", 1, "df"),
         ):
             for panel, snr in zip(row, snrs, strict=False):
                 of = found[found.snr == snr]
                 groups = {
-                    f"{value:,.0f}": {k: part.mise for k, part in at.groupby("bins")}
+                    f"{value / unit:g}": {k: part.mise for k, part in at.groupby("bins")}
                     for value, at in of.groupby(by)
                 }
                 style.boxes(panel, groups, FILLS)

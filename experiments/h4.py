@@ -165,7 +165,8 @@ def figure(results: pd.DataFrame) -> Any:
             panel.set(xscale="log", yscale="log", title=f"{method} ({bins})", xlabel="rows")
             style.log_ticks(panel.xaxis, sorted(base.n.unique()))
         axes[0, 0].set_ylabel("seconds of the iterations (log scale)")
-        axes[0, 0].legend(title="columns", fontsize=8)
+        handles = axes[0, 0].get_legend_handles_labels()
+        drawing.legend(*handles, title="columns", fontsize=8, loc="outside right upper")
         draw_searches(axes[1], base)
     return drawing
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import runner, style
 from .claims import CLAIMS, HISTORY, VERDICTS, Claim, Verdict
-from .datasets import FOLDS, OTHERS, PAPER
+from .datasets import FOLDS, OTHERS, SHARED, TABLES
 from .found import Finding, Table, number
 from .runner import Experiment, short_name
 
@@ -40,10 +40,10 @@ RUNNING = """
 `python -m experiments all --data FOLDER` in a clone of the repository, after `pip install
 '.[experiments]'`, runs everything on this page; `report --docs docs` then writes the page. The
 folder has the tables of EQ2 and EQ3 as Parquet files: FILES. Without `--data` they come from
-OpenML, except higgs, census and credit default. A time is the median of three runs on one thread unless a
-section says otherwise. A timing starts when other processes use hardly any core, and is repeated up
-to twice if they disturb it; every section says how busy the machine was. An interrupted run resumes
-where its logs end. The raw results of a section are its log.
+OpenML, except higgs, census and credit default. A time is the median of three runs on one thread
+unless a section says otherwise. A timing starts when other processes use hardly any core, and is
+repeated up to twice if they disturb it; every section says how busy the machine was. An interrupted
+run resumes where its logs end. The raw results of a section are its log.
 
 In all experiments, HCWB also switches after 50 iterations without a new best validation risk
 (`switch_patience`), which the paper does not have, and continues with the training rows. Times are
@@ -137,8 +137,8 @@ def markdown(
 
 
 def data_files(quote: str = "") -> str:
-    """Return the file names that --data needs."""
-    files = [source.file for source in (*PAPER.values(), *OTHERS.values())]
+    """Return the file names that --data needs at the scale of the page."""
+    files = [TABLES[name].file for name in (*SHARED, *OTHERS)]
     return f"{', '.join(f'{quote}{file}.parquet{quote}' for file in (*files, FOLDS))}"
 
 
