@@ -102,9 +102,12 @@ def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None
     (folder / "paper.html").write_text(as_html(page, pictures), encoding="utf-8")
     if docs is not None:
         (docs / PICTURES).mkdir(parents=True, exist_ok=True)
-        for name, picture in pictures.items():
-            for kind in ("svg", "jsonl") if picture else ("jsonl",):
-                shutil.copy(folder / f"{name}.{kind}", docs / PICTURES)
+        for module in there:
+            name = short_name(module)
+            log = runner.published(module, folder)
+            (docs / PICTURES / f"{name}.jsonl").write_text(log, encoding="utf-8")
+            if pictures[name]:
+                shutil.copy(folder / f"{name}.svg", docs / PICTURES)
         page = markdown(there, findings, folder, scale, PICTURES)
         (docs / "paper.md").write_text(page, encoding="utf-8")
     left_out = [short_name(m) for m in modules if m not in there]

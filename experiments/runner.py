@@ -264,6 +264,12 @@ def finished(module: Experiment, folder: Path) -> list[dict[str, Any]]:
     return [entry for entry in entries(log_path(module, folder)) if answers(module, entry)]
 
 
+def published(module: Experiment, folder: Path) -> str:
+    """Return the log of the tasks that have a result, without tracebacks and their paths."""
+    done = [{**x, "reason": last_line(x["reason"])} for x in finished(module, folder)]
+    return "".join(json.dumps(entry) + "\n" for entry in done)
+
+
 def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
     """Return a row per result of the tasks of this scale: the task, its result and its time."""
     import pandas as pd
