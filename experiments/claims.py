@@ -20,7 +20,7 @@ VERDICTS: dict[Verdict, str] = {
     "superseded": "the condition is not met, because the claim compares with a baseline that is "
     "faster or smaller here",
     "not testable here": "data or software that the claim needs cannot be had here",
-    "contradicted": "the condition is not met",
+    "contradicted": "the condition is not met, for another reason",
 }
 Bounds = float | tuple[float | None, ...] | None
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-FIGURES = re.compile(r"[-+0-9.,/%()\[\]e ]*|out of memory|none")  # cells that are right-aligned
+ONLY_PLOTTED = "plot only"  # the cell of a number that the paper shows as a plot only
+# Cells that are right-aligned.
+FIGURES = re.compile(rf"[-+0-9.,/%()\[\]e ]*|out of memory|none|{ONLY_PLOTTED}")
 
 
 @dataclass(frozen=True)

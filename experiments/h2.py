@@ -6,6 +6,7 @@ lowest, and their effects are compared with the true effects.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 import cwboost as cb
 
 from . import simulated, style
-from .found import Finding, Table, listed
+from .found import ONLY_PLOTTED, Finding, Table, listed
 from .simulated import configurations, draw, mise, splines
 
 if TYPE_CHECKING:
@@ -188,7 +189,8 @@ def table(results: pd.DataFrame) -> Finding:
     rows = []
     for (n, snr), here in middle.iterrows():
         paper = PAPER.get((n, snr), {})
-        rows.append([f"{n:,}", f"{snr:g}", *(x for b in BINS for x in (paper.get(b), here[b]))])
+        pairs = [(paper.get(b, ONLY_PLOTTED), here[b]) for b in BINS]
+        rows.append([f"{n:,}", f"{snr:g}", *chain.from_iterable(pairs)])
     who = ("paper (df pooled)", "here (df 5)")
     head = ["rows", "signal to noise", *(f"{b}, {w}" for b in BINS for w in who)]
     ratio = (middle["n^(1/2) bins"] / middle["no binning"]).groupby("n").max()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ AXES = {  # of the simulation
     "snr": "signal to noise",
     "levels": "levels",
 }
+UNKNOWN = "not measured yet"  # instead of a verdict
 PICTURES = Path("_static") / "paper"  # in the folder of the docs
 INTRODUCTION = """
 This page tests the claims of the paper (Schalk, Bischl, Rügamer, *Accelerated Componentwise
@@ -125,7 +127,7 @@ def markdown(
         "# The paper, reproduced",
         INTRODUCTION.strip(),
         "\n".join(f"- **{verdict}**: {meaning}" for verdict, meaning in VERDICTS.items()),
-        overview(modules, findings).markdown(),
+        *(table.markdown() for table in overview(modules, findings)),
         RUNNING.strip().replace("FILES", data_files("`")),
         SCALES[scale],
     ]
@@ -158,23 +160,30 @@ def judged(name: str, finding: Finding) -> list[tuple[Claim, str, Verdict | None
     return out
 
 
-def overview(modules: list[Experiment], findings: dict[str, Finding]) -> Table:
-    rows: list[list[str]] = []
+def overview(modules: list[Experiment], findings: dict[str, Finding]) -> tuple[Table, Table]:
+    """Return the number of claims by experiment and verdict, and the claims with their verdicts."""
+    claims: list[list[str]] = []
+    counts: dict[str, Counter[Verdict | None]] = {}
     for module in modules:
-        name = short_name(module)
-        for claim, here, verdict in judged(name, findings[name]):
-            label = module.TITLE.partition(":")[0]
-            rows.append([label, claim.text, claim.paper, here, bold(verdict)])
-    head = ["experiment", "claim", "paper", "here", "verdict"]
-    count = {v: sum(row[-1] == bold(v) for row in rows) for v in VERDICTS}
-    title = ", ".join(f"{n} {verdict}" for verdict, n in count.items())
-    if left := len(rows) - sum(count.values()):
-        title += f", {left} not measured yet"
-    return Table(head, rows, f"{len(rows)} claims: {title}")
+        name, label = short_name(module), module.TITLE.partition(":")[0]
+        found = judged(name, findings[name])
+        counts[label] = Counter(verdict for *_, verdict in found)
+        claims += [[label, c.text, c.paper, here, bold(verdict)] for c, here, verdict in found]
+    every = sum(counts.values(), Counter[Verdict | None]())
+    kinds = [verdict for verdict in (*VERDICTS, None) if verdict or every[verdict]]
+    rows = [
+        [label, *(str(count[kind] or "") for kind in kinds)]
+        for label, count in {**counts, "all": every}.items()
+    ]
+    head = ["experiment", *(kind or UNKNOWN for kind in kinds)]
+    return (
+        Table(head, rows, "Number of claims"),
+        Table(["experiment", "claim", "paper", "here", "verdict"], claims, "The claims"),
+    )
 
 
 def bold(verdict: Verdict | None) -> str:
-    return f"**{verdict}**" if verdict else "not measured yet"
+    return f"**{verdict}**" if verdict else UNKNOWN
 
 
 def told(module: Experiment, finding: Finding) -> str:

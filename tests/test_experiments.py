@@ -33,7 +33,7 @@ from experiments import (
     variants,
 )
 from experiments.__main__ import NAMES, main, modules
-from experiments.claims import CLAIMS, Claim
+from experiments.claims import CLAIMS, VERDICTS, Claim
 from experiments.found import Finding, Table, listed, number
 
 # --- all experiments at tiny scale ----------------------------------------------------------------
@@ -400,6 +400,21 @@ def test_every_claim_has_a_condition_or_says_what_is_missing():
         bounded = claim.at_least is not None or claim.at_most is not None
         assert bounded or claim.missing, claim.text
     assert claims.HISTORY
+
+
+def test_the_overview_counts_claims_by_experiment_and_verdict():
+    of_h2 = Finding({"same": [1.0, 1.0, 1.0], "same_all": [9.0]}, "")
+    found = {"h2": of_h2, "eq1": Finding({}, "")}
+    counts, listing = report.overview(modules(["h2", "eq1"]), found)
+    head = ["experiment", *VERDICTS, "not measured yet"]
+    assert list(counts.head) == head
+    assert counts.rows == [
+        ["H2", "1", "", "", "1", "2"],
+        ["EQ1", "", "", "2", "", "1"],
+        ["all", "1", "", "2", "1", "3"],
+    ]
+    assert len(listing.rows) == 7
+    assert listing.rows[0][-1] == "**reproduced**"
 
 
 def test_figures_of_unknown_claims_are_refused():
