@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import cwboost as cb
 from benchmarks import machine, process
 from experiments import (
     big_data,
@@ -26,6 +27,7 @@ from experiments import (
     datasets,
     eq2,
     eq3,
+    h3,
     h4,
     report,
     runner,
@@ -537,6 +539,27 @@ def test_learners_by_kind_of_column():
 
 
 # --- figures with a known true value --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [cb.Plain(0.05), cb.Accelerated(0.05, 0.037), cb.Hybrid(0.05, 0.037, then="training")],
+    ids=repr,
+)
+def test_fits_that_share_their_rows_are_those_of_cb_fit(optimizer):
+    data = simulated.draw(n=16_000, p=2, relative=1.0, snr=1.0)
+    rows = h3.binned_rows(data)
+    h3.fit(rows, cb.Plain(0.05), 300)
+    assert len(rows.split.crosses) > 0
+    shared = h3.fit(rows, optimizer, 300)
+    alone = cb.fit(
+        data.table, data.y, simulated.splines(data.table), optimizer=optimizer, n_iter=300,
+        bins="exact", validation=(data.table, data.eta), n_threads=1,
+    )  # fmt: skip
+    assert shared.choices == alone.choices
+    assert shared.best_iteration == alone.best_iteration
+    np.testing.assert_array_equal(shared.validation_risk, alone.validation_risk)
+    assert simulated.mise(shared, data) == simulated.mise(alone, data)
 
 
 def test_power_law_finds_the_exponents():
