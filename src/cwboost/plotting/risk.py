@@ -158,7 +158,9 @@ class RiskDisplay(Display):
     @property
     def _rises(self) -> bool:
         """Whether larger values are better."""
-        return any(m.greater_is_better for m in self.model.settings.metrics if m.name == self.metric)
+        return any(
+            m.greater_is_better for m in self.model.settings.metrics if m.name == self.metric
+        )
 
     def _add_marks(self) -> None:
         ax, model, path = self.ax_, self.model, self.model.path
