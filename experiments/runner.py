@@ -295,9 +295,12 @@ def measured_on(module: Experiment, scale: str, folder: Path) -> str:
     every = {key(task) for task in module.tasks(scale)}
     done = [entry for entry in finished(module, folder) if key(entry["task"]) in every]
     facts = [entry["machine"] for entry in done]
-    days, commits = (sorted({fact[name] for fact in facts} - {None}) for name in ("date", "commit"))
+    days, commits, processors = (
+        sorted({fact[name] for fact in facts} - {None}) for name in ("date", "commit", "processor")
+    )
     together = {
         **facts[-1],
+        "processor": " and ".join(processors),
         "date": " to ".join(sorted({days[0], days[-1]})),
         "commit": " and ".join(commits) or None,
         "load": None,

@@ -603,10 +603,13 @@ def test_search_keeps_the_best_settings_and_iteration(monkeypatch):
         assert n_jobs == 2
         return DecisionTreeClassifier(max_depth=budget, random_state=0, **settings)
 
-    def course(settings, budget, train, test):
+    def course(settings, budget, train, test, before):
         """A depth of 7 is the best of all depths."""
+        assert (before is None) == (budget == 1)  # the second rung resumes the fits of the first
+        known = np.empty(0) if before is None else before[0]
         leaf = 150 - settings["min_samples_leaf"]
-        return np.array([leaf * (1 - abs(m - 7) / 100) for m in range(1, budget + 1)])
+        more = [leaf * (1 - abs(m - 7) / 100) for m in range(len(known) + 1, budget + 1)]
+        return np.r_[known, more], None
 
     settings, fit = eq3.searched(
         X, y, make, course, lambda _: next(drawn), "any", 2, limit=100
@@ -618,13 +621,13 @@ def test_search_keeps_the_best_settings_and_iteration(monkeypatch):
 def test_a_search_ends_at_its_limit(monkeypatch):
     X, y = pd.DataFrame({"a": np.arange(30.0)}), np.arange(30) % 2
     rungs = types.SimpleNamespace
-    brackets = [(rungs(budget=2, n=2),), (rungs(budget=2, n=5),)]
+    brackets = [(rungs(budget=2, n=5),), (rungs(budget=2, n=2),)]  # the last one runs first
     monkeypatch.setattr(eq3, "schedule", lambda _: brackets)
     clock = iter(range(1000))
     monkeypatch.setattr(eq3.time, "perf_counter", lambda: next(clock))
 
-    def course(settings, budget, train, test):
-        return np.array([0.5, settings["value"]])
+    def course(settings, budget, train, test, _):
+        return np.array([0.5, settings["value"]]), None
 
     values = iter([0.6, 0.9, 0.95, 0.99, 0.7, 0.7, 0.7])
     settings, _ = eq3.searched(
