@@ -59,6 +59,7 @@ GRIDS: dict[str, dict[str, Any]] = {
 }
 DRAWS = {"tiny": 1, "small": 1, "page": 5, "paper": simulated.DRAWS}
 MEMORY_DRAWS = 3
+TWO_BYTES = 257**2  # rows; more than 256 bins, whose numbers take two bytes
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
@@ -179,11 +180,18 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def growth(saved: pd.Series) -> str:
-    """Return in words whether the ratio of memory grows with n, compared with the paper's."""
-    low, high = number(saved.min()), number(saved.max())
+    """Return in words how the ratio of memory changes with n, compared with the paper's."""
     first, *_, last = PAPER_MEMORY.values()
-    flat = saved.iloc[-1] < 1.25 * saved.iloc[0]
-    here = f"does not grow with n ({low} to {high})" if flat else f"grows with n ({low} to {high})"
+    most = saved.idxmax()
+    here = f"is {number(saved.iloc[0])} with {saved.index[0]:,} rows"
+    if most not in saved.index[[0, -1]]:
+        here += f", {number(saved[most])} with {most:,}"
+    here += f" and {number(saved.iloc[-1])} with {saved.index[-1]:,}"
+    if most < TWO_BYTES <= saved.index[-1]:
+        here += (
+            f" (from {TWO_BYTES:,} rows on there are more than 256 bins, and the number of a bin "
+            "takes two bytes instead of one)"
+        )
     return f"That ratio {here}; the paper's grows from {first:g} to {last:g}."
 
 

@@ -27,6 +27,7 @@ from experiments import (
     datasets,
     eq2,
     eq3,
+    h1,
     h3,
     h4,
     report,
@@ -586,6 +587,14 @@ def test_beta_regression_detects_only_the_true_effect():
     assert tests["binning"][1] > 0.01
     assert tests["algorithm"][1] < 1e-6
     assert tests["table"][0] > 100
+
+
+def test_h1_tells_where_the_ratio_of_memory_falls():
+    rows = [5_000, 50_000, 100_000]
+    grown = h1.growth(pd.Series([2.0, 3.0, 4.0], rows))
+    assert grown.startswith("That ratio is 2.00 with 5,000 rows and 4.00 with 100,000;")
+    fallen = h1.growth(pd.Series([2.0, 5.0, 4.0], rows))
+    assert "2.00 with 5,000 rows, 5.00 with 50,000 and 4.00 with 100,000 (from 66,049" in fallen
 
 
 def test_search_keeps_the_best_settings_and_iteration(monkeypatch):
