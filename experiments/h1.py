@@ -138,11 +138,11 @@ def figure(results: pd.DataFrame) -> Any:
                 panel.plot(middle.index, middle, "o-", color=shades[columns], label=label)
             title, text = titles[name]
             panel.set(xscale="log", xlabel="rows (log scale)", title=title)
-            panel.set_ylim(bottom=0)
             style.log_ticks(panel.xaxis, sorted(results.n.unique()))
             told = {"memory": PAPER_MEMORY, "full": PAPER_SPEED}.get(name, {})
             paper = {n: told[n] for n in sorted(results.n.unique()) if n in told}
             panel.plot(list(paper), list(paper.values()), "x", color="black", label="the paper")
+            panel.set_ylim(bottom=0)
             style.equal_line(panel, 1, text)
         axes[0, 0].set_ylabel("no binning / binning")
         drawing.legend(
