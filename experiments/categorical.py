@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 TITLE = "Categories: ridge or binary"
 CAPTION = (
     "Top: seconds of 2000 iterations and memory added with 100 columns, crosses from the paper's "
-    "machine; share of levels without effect that were "
-    "left out (TNR) against the share of levels with an effect that were left out (FNR); a point "
-    "is the median over the draws of one configuration, and the best position is top left. "
-    "Bottom: MSE of the parameters, crosses the paper's medians; a whisker that reaches the lower edge "
-    "ends at zero."
+    "machine; share of levels without effect that were left out (TNR) against the share of levels "
+    "with an effect that were left out (FNR); a point is the median over the draws of one "
+    "configuration, and the best position is top left. Bottom: MSE of the parameters, crosses the "
+    "paper's medians; a whisker that reaches the lower edge ends at zero."
 )
 DEVIATIONS = (
     "The paper's code gave the ridge learner no penalty (its df was not read); the ridge here is "
