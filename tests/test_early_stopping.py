@@ -7,16 +7,25 @@ recorded values.
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    log_loss,
+    make_scorer,
+    recall_score,
+    roc_auc_score,
+)
 
 import cwboost as cb
 import sharding
 from cwboost.cli.main import main
 from cwboost.export.model_file import from_dict, to_dict
 from cwboost.model.path import Path as Path_
+from cwboost.report.fit_code import fit_code
 
 N = 600
 FIELDS = [name for name in Path_.__dataclass_fields__ if name != "evaluations"]
@@ -393,7 +402,157 @@ def test_the_command_line(tmp_path, capsys):
     assert cb.load(out).settings.patience == (cb.Patience(7), cb.Stagnation(1e-4, 6, "brier"))
     capsys.readouterr()
     for wrong in (["--patience", "0"], ["--patience", "auc:"], ["--patience", "none", "5"],
+                  ["--patience", ":5"], ["--patience", "x5"], ["--patience", "many"],
                   ["--metric", "auc", "--validation", "none"]):  # fmt: skip
         with pytest.raises(SystemExit):
             main([*base, *wrong])
         assert "patience" in capsys.readouterr().err
+
+
+# --- what a metric is: its function, not its name -------------------------------------------------
+
+
+def yes_hits(y, p):
+    return float(np.mean((p > 0.5) == (y == "yes")))
+
+
+@pytest.fixture
+def registered():
+    from cwboost.metrics.metric import METRICS
+
+    cb.register_metric("yes_hits", yes_hits, greater_is_better=True)
+    yield "yes_hits"
+    METRICS.pop("yes_hits", None)
+
+
+def test_estimators_give_registered_functions_and_scorers_the_labels(registered):
+    recall = make_scorer(recall_score, pos_label="yes")
+    wanted = {
+        "hits": registered,
+        "accuracy": "accuracy",
+        "own_score": yes_hits,
+        "recall_score": recall,
+    }
+    options = {"validation": 0.3, "polish": None, "n_iter": 20, "patience": None}
+    estimator = cb.CWBClassifier(metric=wanted, **options).fit(TABLE, ILL)
+    found = estimator.model_.validation_metrics
+    for name in ("hits", "own_score"):
+        np.testing.assert_allclose(found[name], found["accuracy"], rtol=1e-12)
+    rule = [cb.Patience(3, registered), cb.Patience(3, "recall")]
+    by_rule = cb.CWBClassifier(**(options | {"patience": rule})).fit(TABLE, ILL).model_
+    np.testing.assert_allclose(
+        by_rule.validation_metrics["yes_hits"], found["hits"][: by_rule.n_iter + 1], rtol=1e-12
+    )
+    np.testing.assert_allclose(  # a named scorer is about the second class
+        by_rule.validation_metrics["recall"],
+        found["recall_score"][: by_rule.n_iter + 1],
+        rtol=1e-12,
+    )
+    longer = cb.CWBClassifier(metric=wanted, warm_start=True, **options).fit(TABLE, ILL)
+    longer.set_params(n_iter=30).fit(TABLE, ILL)
+    whole = cb.CWBClassifier(metric=wanted, **(options | {"n_iter": 30})).fit(TABLE, ILL)
+    same_path(longer.model_, whole.model_)
+
+
+def test_cross_validated_estimators_give_functions_the_labels(registered):
+    for scoring in (registered, yes_hits):
+        own = cb.CWBClassifierCV(scoring={"my_score": scoring}, n_iter=20, cv=3, polish=None)
+        named = cb.CWBClassifierCV(scoring="accuracy", n_iter=20, cv=3, polish=None)
+        assert own.fit(TABLE, ILL).best_score_ == pytest.approx(named.fit(TABLE, ILL).best_score_)
+
+
+def test_a_changed_patience_applies_to_a_warm_start():
+    options = {"validation": 0.3, "polish": None, "metric": ["auc", "brier"]}
+    estimator = cb.CWBClassifier(n_iter=10, patience=100, warm_start=True, **options)
+    estimator.fit(TABLE, ILL)
+    rule = cb.Stagnation(0.5, 1, "brier")
+    estimator.set_params(n_iter=90, patience=rule).fit(TABLE, ILL)
+    assert estimator.model_.n_iter == 11
+    assert estimator.model_.settings.patience == (rule,)
+    estimator.set_params(n_iter=95, patience=cb.Patience(5, "accuracy"))
+    with pytest.raises(ValueError, match="need the metrics auc, brier, accuracy, but the fit rec"):
+        estimator.extend(3, TABLE, ILL)
+
+
+def test_renamed_metrics_are_found_again(tmp_path):
+    wanted = {"auc": "accuracy", "mine": "brier", "the_risk": "risk", "f1_score": "f1_weighted"}
+    whole = fit(metric=wanted, patience=None, n_iter=15)
+    np.testing.assert_array_equal(whole.validation_metrics["the_risk"], whole.validation_risk)
+    part = fit(metric=wanted, patience=None, n_iter=5)
+    part.save(tmp_path / "model.json")
+    for model in (part, cb.load(tmp_path / "model.json")):
+        same_path(whole, model.extend(10, TABLE, ILL, validation=HELD))
+    code = fit_code(part)
+    assert f"metric={wanted!r}," in code
+    own = fit(metric={"yes_score": yes_hits}, patience=None, n_iter=2)
+    assert "metric={'yes_score': yes_score}," in fit_code(own)
+
+
+def test_the_name_of_the_risk_is_taken():
+    def risk(y, p):
+        return 0.0
+
+    for metric in (risk, [risk, "auc"], {"risk": "auc"}):
+        with pytest.raises(ValueError, match="'risk' is the name of the mean loss"):
+            fit(metric=metric)
+
+
+def test_a_checkpoint_knows_what_a_metric_computes(tmp_path):
+    for k, (one, other) in enumerate([("auc", "brier"), (lambda y, p: 0.0, lambda y, p: 1.0)]):
+        file = tmp_path / f"{k}.checkpoint"
+        fit(metric={"own_loss": one}, n_iter=5, checkpoint=file)
+        with pytest.raises(ValueError, match="metric"):
+            fit(metric={"own_loss": other}, n_iter=9, checkpoint=file)
+
+
+def test_another_function_of_the_same_name_warns_and_the_opposite_is_refused(registered):
+    model = fit(metric=registered, n_iter=3)
+    cb.register_metric(registered, lambda y, p: 0.5, greater_is_better=True)
+    with pytest.warns(UserWarning, match="'yes_hits': its function is not that of the fit"):
+        model.extend(2, TABLE, ILL, validation=HELD)
+    cb.register_metric(registered, yes_hits, greater_is_better=False)
+    with pytest.raises(ValueError, match="'yes_hits': in the fit greater values were better"):
+        model.extend(2, TABLE, ILL, validation=HELD)
+
+
+def test_shards_compute_renamed_metrics():
+    y = (ILL == "yes").astype(float)
+    metric = {"accuracy": "brier", "mine": "accuracy", "the_risk": "risk"}
+    options = {"loss": "binomial", "n_iter": 60, "metric": metric, "validation": HELD}
+    local = cb.fit(TABLE, y, **options)
+    shards = sharding.split_rows(TABLE, {"y": y, "validation": HELD})
+    other = sharding.fit(shards, y, **options)
+    for name, values in local.validation_metrics.items():
+        np.testing.assert_allclose(other.validation_metrics[name], values, rtol=1e-9)
+    with pytest.raises(ValueError, match="'brier' is not a mean over rows"):
+        sharding.fit(shards, y, **(options | {"metric": {"brier": "auc"}}))
+
+
+def test_estimators_warn_where_no_rows_are_held_out():
+    for options, words in (
+        ({"metric": "auc", "n_iter": 5}, "metric: no rows are held out"),
+        ({"patience": cb.Patience(3, "auc")}, "patience: no rows are held out"),
+        ({"metric": "auc", "n_iter": 5, "patience": [3]}, "metric and patience: no rows are"),
+    ):
+        with pytest.warns(UserWarning, match=words):
+            cb.CWBClassifier(validation=None, polish=None, **options).fit(TABLE, ILL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # cross-validation uses the metric
+        cb.CWBClassifier(validation=None, polish=None, metric="auc").fit(TABLE, ILL)
+
+
+def test_scorers_that_take_no_weights_run_without_them():
+    y = np.digitize(TABLE["a"], [-0.5, 0.5])
+    model = cb.fit(TABLE, y, loss="multinomial", validation=HELD, metric="roc_auc_ovo", n_iter=5)
+    shares = model.predict({name: column[HELD] for name, column in TABLE.items()})
+    expected = roc_auc_score(y[HELD], shares, multi_class="ovo")
+    assert model.validation_metrics["roc_auc_ovo"][model.best_iteration] == pytest.approx(expected)
+
+
+def test_functions_cannot_change_y():
+    def sorting_loss(y, p):
+        y.sort()
+        return 0.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        cb.fit(TABLE, TABLE["a"], validation=HELD, metric=["mae", sorting_loss], n_iter=3)

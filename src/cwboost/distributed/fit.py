@@ -20,7 +20,7 @@ from cwboost.fitting.starting_point import StartingPoint
 from cwboost.fitting.term_plans import check_learners, plan_terms, summarize_columns
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
-from cwboost.metrics.metric import RISK, row_mean
+from cwboost.metrics.metric import check_row_mean
 from cwboost.model.model import Model
 from cwboost.terms.formula import parse, target_of, tokenize
 from cwboost.terms.learners import Learner
@@ -70,8 +70,7 @@ def fit_shards(
     data = read_sharded(shards, fit_input, names, terms.loss, seed, terms.class_weight)
     options = options.resolved(data.loss, data.classes, data.source.validation != "none")
     for metric in options.stopping.metrics:
-        if metric.name != RISK:
-            row_mean(metric.name)  # raises if sums over rows do not give it
+        check_row_mean(metric)
     table, sample = data.table, data.sample
     learners = _make_learners(table, fit_input, formula, terms)
     check_pairs(terms.interactions, table, fit_input.columns)

@@ -118,13 +118,13 @@ class ShardedPreparedRows(PreparedTerms):
     def measure(
         self, metrics: Sequence[Metric], rows: _core.Rows
     ) -> Callable[[float], list[float]]:
-        names = [metric.name for metric in metrics if metric.row_mean is not None]
+        means = [metric.row_mean for metric in metrics if metric.row_mean is not None]
         weight = rows.weight(VALIDATION_PART)
 
         def measure(validation_risk: float) -> list[float]:
-            sums = dict(zip(names, self.data.shards.total("metric_sums", names), strict=True))
+            sums = iter(self.data.shards.total("metric_sums", means))
             return [
-                metric.criterion(metric.row_mean.finish(float(sums[metric.name]) / weight))
+                metric.criterion(metric.row_mean.finish(float(next(sums)) / weight))
                 if metric.row_mean is not None
                 else validation_risk
                 for metric in metrics

@@ -24,7 +24,7 @@ from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.axis_binning import CodeBinning, PointBinning, SettledBinning
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import Observations, as_numbers, as_part
-from cwboost.metrics.metric import HeldOutRows, row_mean
+from cwboost.metrics.metric import HeldOutRows, RowMean
 from cwboost.terms.bases import BasisRows
 
 from .partitions import Partition
@@ -112,14 +112,13 @@ class Shard(ShardColumns):
         """Run a batch of verbs."""
         return self.rows.run([self._as_verb(request) for request in batch])
 
-    def metric_sums(self, names: Sequence[str]) -> Floats:
+    def metric_sums(self, metrics: Sequence[RowMean]) -> Floats:
         """Return for each metric the weighted sum of its numbers per validation row."""
         weights = np.asarray(self.parts[VALIDATION_PART], dtype=np.float64)
         held = np.flatnonzero(weights)
         rows = HeldOutRows(self.loss, (), self.y[held], weights[held])
         scores = np.asarray(self.rows.read(SLOT_F))[:, held].T
-        sums = [row_mean(name).weighted_sum(rows, scores) for name in names]
-        return np.array(sums)
+        return np.array([metric.weighted_sum(rows, scores) for metric in metrics])
 
     def _as_verb(self, request: Any) -> Any:
         if not isinstance(request, CrossRequest):

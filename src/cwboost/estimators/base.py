@@ -27,7 +27,7 @@ from cwboost._utils.unknown_arguments import describe_unknown, explain_unknown
 from cwboost.explain.sizes import chosen_groups
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.early_stopping import EarlyStopping
-from cwboost.fitting.fit import fit
+from cwboost.fitting.fit import extend, fit
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.stages import n_stages
@@ -58,6 +58,7 @@ from .defaults import (
     named_optimizer,
     spikes_that_help,
     warn_of_cap,
+    warn_of_no_validation,
 )
 from .input import (
     FitArguments,
@@ -176,18 +177,21 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             problem["learners"] += spikes_that_help(problem, spikes, share)
         n_iter = self._choose_n_iter(has_validation)
         if not has_validation:
-            EarlyStopping.of(self.patience, self._metric(), self._loss(), self._codes())  # checks
+            asked = self._asked(True)
+            EarlyStopping.of(*asked, self._loss(), self._codes())  # checks
+            warn_of_no_validation(self.patience, None if self._n_iter_is_auto else self.metric)
             n_iter = self._find_n_iter(problem, group_of) or n_iter
         callbacks = self._begin_callbacks(
             n_iter, rows, stages=n_stages(check_interactions(self.interactions))
         )
+        patience, metric = self._asked(has_validation)
         try:
             model = fit(
                 **problem,
                 n_iter=n_iter,
                 validation=held_out,
-                patience=self.patience,
-                metric=self._metric() if has_validation else None,
+                patience=patience,
+                metric=metric,
                 callback=callbacks.callback if bags is None else None,
                 time_limit=self.time_limit,
                 bags=bags,
@@ -210,9 +214,15 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         del problem, held_out
         return model
 
-    def _metric(self) -> Any:
-        """Return the `metric` of `cwboost.fit`."""
-        return self.metric
+    def _for_labels(self, metric: Any) -> Any:
+        """Return the `metric` of `cwboost.fit`, which gets y as codes."""
+        return metric
+
+    def _asked(self, has_validation: bool) -> tuple[Any, Any]:
+        """Return the `patience` and `metric` of `cwboost.fit`, which need validation rows."""
+        if not has_validation:
+            return None, None
+        return self.patience, self._for_labels(self.metric)
 
     def _codes(self) -> tuple[Any, ...]:
         """Return the classes as `cwboost.fit` gets them."""
@@ -285,8 +295,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         offset, exposure = self._with_defaults(rows.offset, rows.exposure)
         callbacks = self._begin_callbacks(n, rows)
         coded = replace(old, classes=tuple(range(len(old.classes))))  # as y is coded here
+        has_validation = old.settings.validation != "none"
         try:
-            model = coded.extend(
+            model = extend(
+                coded,
                 n,
                 table,
                 codes,
@@ -298,6 +310,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 time_limit=self.time_limit,
                 n_threads=self._n_threads(),
                 progress=self._choose_progress(),
+                asked=self._asked(has_validation) if has_validation else None,
             )
         except Interrupted as stop:
             raise stop.with_model(self._label_classes(stop.model)) from None
@@ -454,7 +467,8 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         """Return the iterations of a fit without validation rows, if the rows decide them."""
         if not self._n_iter_is_auto:
             return None
-        return find_n_iter(**problem, groups=groups, metric=self._metric())
+        metric = self._for_labels(self.metric)
+        return find_n_iter(**problem, groups=groups, metric=metric)
 
     def _choose_tolerance(self, n: int) -> float:
         """Return the `tolerance` of `cwboost.fit` for n rows."""

@@ -20,7 +20,7 @@ from cwboost.fitting.input_data import class_weights
 from cwboost.frames.columns import Floats, Labels
 from cwboost.losses import Loss, loss_for_classes
 from cwboost.losses.classes import code_array
-from cwboost.metrics.metric import of_labels
+from cwboost.metrics.metric import ForLabels
 
 from .base import CWBEstimator
 from .input import check_length, check_weights, check_y
@@ -117,8 +117,8 @@ warm_start, time_limit, random_state, n_jobs, verbose
     def _loss(self) -> Loss:
         return loss_for_classes(len(self.classes_))
 
-    def _metric(self) -> Any:
-        return of_labels(self.metric, self.classes_)
+    def _for_labels(self, metric: Any) -> Any:
+        return ForLabels(metric, self.classes_)
 
     def _codes(self) -> tuple[Any, ...]:
         return tuple(range(len(self.classes_)))

@@ -69,7 +69,7 @@ class _CrossValidated(CWBEstimator):
             n_iter,
             self.cv,
             groups,
-            self.scoring,
+            self._for_labels(self.scoring),
             self.bins,
             weights,
             *fixed,

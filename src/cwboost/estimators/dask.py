@@ -35,7 +35,7 @@ from cwboost.progress import as_progress
 
 from .base import CWBEstimator
 from .classifier import CWBClassifier
-from .defaults import HOLD_OUT_FROM
+from .defaults import HOLD_OUT_FROM, warn_of_no_validation
 from .input import check_length, check_weights, check_y
 from .regressor import CWBRegressor
 
@@ -94,10 +94,12 @@ class DaskEstimator(CWBEstimator):
             has_validation = given.validation is not None
             n_iter = self._choose_n_iter(has_validation)
             check_counts(n_iter, self.time_limit, None)
+            patience, metric = (self.patience, self.metric) if has_validation else (None, None)
+            if not has_validation:
+                warn_of_no_validation(self.patience, self.metric)
             options = FitOptions.checked(
-                self._optimizer(has_validation), n_iter, self.patience, None, "auto",
-                self.time_limit, "auto", self.polish, self._choose_tolerance(rows),
-                self.metric if has_validation else None,
+                self._optimizer(has_validation), n_iter, patience, None, "auto",
+                self.time_limit, "auto", self.polish, self._choose_tolerance(rows), metric,
             )  # fmt: skip
             terms = TermOptions(
                 loss, self.learners, self.terms, self._excluded, pairs,

@@ -21,7 +21,7 @@ from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
 from cwboost.selection.cv import cv
-from cwboost.stopping import each_rule
+from cwboost.stopping import as_rules, each_rule
 from cwboost.terms.learners import Learner
 
 HOLD_OUT_FROM = 1000  # rows; with fewer all rows are needed for the fit
@@ -145,6 +145,18 @@ def choose_tolerance(n: int, polish: Any, loss: Loss, *, pairs: bool) -> float:
     if pairs:
         return PAIRS_TOLERANCE
     return TOLERANCE if n >= MANY_ROWS else 0.0
+
+
+def warn_of_no_validation(patience: Any, metric: Any) -> None:
+    """Warn if a metric or rules of early stopping were asked for, but no rows are held out."""
+    ignored = ["metric"] * (metric is not None) + ["patience"] * isinstance(
+        as_rules(patience), tuple
+    )
+    if ignored:
+        warn_user(
+            f"{' and '.join(ignored)}: no rows are held out, so there is no early stopping; set "
+            "validation=0.2 to hold out a fifth"
+        )
 
 
 def warn_of_cap(model: Model) -> None:

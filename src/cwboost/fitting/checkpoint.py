@@ -72,7 +72,7 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
         "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({fingerprint(texts)})",
         "bins": repr(settings.bins),
         "validation": validation,
-        "metric": ", ".join(m.name for m in settings.metrics),
+        "metric": ", ".join(m.identity for m in settings.metrics),
         "start": model.start_vector.tolist(),
         "scale": [float(model.scale)],
         "smoothing": [float(term.smoothing) for term in terms],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cwboost._utils.cores import threads_for
@@ -16,6 +17,7 @@ from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.binning.rules import as_bins
 from cwboost.losses import as_loss
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_has_path
 from cwboost.optimizers import Optimizer
 from cwboost.progress import as_progress
 
@@ -119,7 +121,7 @@ def fit(
         difference between the two). The fit has stages of `n_iter` iterations: main effects, then
         main effects and pairs, `Tensor(a, b, orthogonal=True)`, together; "auto" then continues
         from the main effects again, with the pairs that stay, and keeps main effects alone if pairs
-        do not lower the validation risk. Without validation rows "auto" is "all". All pairs are
+        do not lower the validation risk or, with `metric`, do not improve the first one. Without validation rows "auto" is "all". All pairs are
         ranked by their gain on the residuals of the main effects; `model.interactions` has the
         ranking and says how the pairs were chosen.
     bags : int or masks of shape (bags, n), optional
@@ -239,19 +241,26 @@ def extend(
     time_limit: float | None,
     n_threads: int | None,
     progress: Any,
+    asked: tuple[Any, Any] | None = None,
 ) -> Model:
-    """See Model.extend."""
+    """See Model.extend. `asked` are the arguments `patience` and `metric`, if they are at hand."""
+    check_has_path(model, "extend")
     context = RunContext(callback, as_progress(progress))
     check_counts(n, time_limit, n_threads, n_iter_name="n")
     fit_input = FitInput.of(
         table, y, weights, offset=offset, exposure=exposure, validation=validation
     )
     polish = None if model.polish is None else model.polish.argument
-    model = model.boosted
+    model = replace(model, bands=None).boosted
+    if asked is None:
+        stopping = EarlyStopping.again(model)
+    else:
+        stopping = EarlyStopping.of(*asked, model.loss, model.classes)
+        stopping.check_continues(model)
+        model = replace(model, settings=replace(model.settings, patience=stopping.rules))
     problem = pose_again(model, fit_input, "extend", n_threads)
     options = FitOptions(
-        model.optimizer, model.n_iter + n, EarlyStopping.again(model), time_limit=time_limit,
-        polish=polish,
-    )  # fmt: skip
+        model.optimizer, model.n_iter + n, stopping, time_limit=time_limit, polish=polish
+    )
     extended = problem.boost(model, problem.history(model), options, context)
     return last_stage(extended, problem, options, context)

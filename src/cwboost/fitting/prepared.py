@@ -23,7 +23,7 @@ from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.frames.weights import Observations, RowWeights, as_part, count_observations
 from cwboost.losses import Loss
-from cwboost.metrics.metric import RISK, HeldOutRows, Metric
+from cwboost.metrics.metric import HeldOutRows, Metric
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 from cwboost.terms.plan import Plan
@@ -319,7 +319,7 @@ class PreparedRows(PreparedTerms):
             scores = np.asarray(rows.read(SLOT_F))[:, numbers].T
 
             def value(metric: Metric) -> float:
-                if metric.name == RISK:
+                if metric.is_risk:
                     return validation_risk
                 where, remedy = "on the validation rows", "hold out other rows"
                 return float(metric.criterion(metric.value(held, scores, where, remedy)))

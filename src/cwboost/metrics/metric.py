@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
@@ -65,8 +64,10 @@ class HeldOutRows:
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """(n,) y as the user gave it."""
-        return np.asarray(self.classes)[self.class_codes] if self.classes else self.y
+        """(n,) y as the user gave it. Read-only, because functions of the user's get it."""
+        found = np.asarray(self.classes)[self.class_codes] if self.classes else self.y.view()
+        found.flags.writeable = False
+        return found
 
     @cached_property
     def equal_weights(self) -> bool:
@@ -105,6 +106,9 @@ class Metric:
     row_mean : RowMean, optional
         The metric as a function of a mean over rows, so that it can be computed from the sums of
         several shards; None if it is not such a function.
+    source : str, optional
+        The name that finds the metric again; None for a function or scorer that has none. It
+        differs from `name` if a dict renames a metric.
     """
 
     name: str
@@ -114,6 +118,7 @@ class Metric:
     code: Any = ""
     optimum: float = 0.0
     row_mean: RowMean | None = None
+    source: str | None = None
 
     @classmethod
     def of_rows(
@@ -152,10 +157,22 @@ class Metric:
         """Whether it is a metric of the package."""
         return isinstance(self.code, str)
 
+    @property
+    def is_risk(self) -> bool:
+        """Whether it is the mean loss, which a fit knows without computing it again."""
+        return self.function is _risk
+
     def identity(self) -> str:
         """Return a text that tells metrics apart and is equal in any process."""
         direction = "more" if self.greater_is_better else "less"
-        return f"{self.name} {direction} {fingerprint(describe_code(self.code))}"
+        name = self.name if self.source in (None, self.name) else f"{self.name}={self.source}"
+        return f"{name} {direction} {fingerprint(describe_code(self.code))}"
+
+    def of_labels(self, labels: NDArray[Any]) -> Metric:
+        """Return the metric for rows whose classes are codes; a user's function gets the labels."""
+        if self.is_built_in:
+            return self
+        return replace(self, function=partial(_of_labels, self.function, tuple(labels.tolist())))
 
 
 class RowMean:
@@ -215,6 +232,8 @@ def as_metrics(
         matter, `sample_weight`.
     greater_is_better : bool, optional
         For functions whose names do not tell.
+    loss, classes
+        Of the fit. A `ForLabels` as metric says that the classes are codes.
 
     Examples
     --------
@@ -222,6 +241,9 @@ def as_metrics(
     >>> [m.name for m in as_metrics(["risk", "rmse"], None, as_loss("squared"), ())]
     ['risk', 'rmse']
     """
+    if isinstance(metric, ForLabels):
+        found = as_metrics(metric.metric, greater_is_better, loss, classes)
+        return [m.of_labels(metric.labels) for m in found]
     if metric is None:
         metric = loss.default_metric
     if isinstance(metric, Mapping):
@@ -240,7 +262,25 @@ def as_metrics(
         raise ValueError(
             f"metric: the names {', '.join(names)} are not all different; pass a dict with names"
         )
+    if any(m.name == RISK and not m.is_risk for m in metrics):
+        raise ValueError(
+            f"metric: {quote(RISK)} is the name of the mean loss; give the metric another name, "
+            "such as metric={'my_risk': ...}"
+        )
     return metrics
+
+
+class ForLabels(NamedTuple):
+    """An argument `metric` of a fit to class codes: functions and scorers get the labels."""
+
+    metric: Any
+    labels: NDArray[Any]
+
+
+def _of_labels(
+    function: MetricFunction, labels: tuple[Any, ...], rows: HeldOutRows, score: Floats
+) -> float:
+    return function(replace(rows, classes=labels), score)
 
 
 def _as_metric(
@@ -274,11 +314,13 @@ def _named_metric(name: str, label: str | None, loss: Loss, classes: tuple[Any, 
             raise ValueError(
                 f"metric {quote(name)} is for {known.target}, not for the {loss.name} loss"
             )
-        return known if name == RISK else replace(known, name=label or name)
+        return replace(known, name=label or name, source=name)
     equal = SCORERS.get(name)
     if equal is not None and equal.min_classes <= len(classes) <= equal.max_classes:
         function = partial(_negative, equal.function) if equal.negated else equal.function
-        return Metric(label or name, function, greater_is_better=True, optimum=equal.optimum)
+        return Metric(
+            label or name, function, greater_is_better=True, optimum=equal.optimum, source=name
+        )
     from .scorers import named_scorer
 
     return named_scorer(name, label, bool(classes))
@@ -308,8 +350,9 @@ def _greater_by_name(*names: str) -> bool:
         if name.lower().endswith(LESS_ENDINGS):
             return False
     raise ValueError(
-        f"metric {quote(names[0])}: pass greater_is_better=True or False, or give the function a "
-        "name that ends in 'score' or 'loss'"
+        f"metric {quote(names[0])}: pass greater_is_better=True or False to cb.register_metric, "
+        "cb.cv or cb.tune, or give the function a name that ends in 'score' or 'loss', such as "
+        "metric={'my_loss': function}"
     )
 
 
@@ -443,16 +486,14 @@ def register_metric(
     )
 
 
-def row_mean(name: str) -> RowMean:
-    """Return a named metric as a function of a mean over rows; raise if it is not one."""
-    metric = METRICS.get(name)
-    if metric is None or metric.row_mean is None:
+def check_row_mean(metric: Metric) -> None:
+    """Raise if sums over rows do not give a metric."""
+    if metric.row_mean is None and not metric.is_risk:
         usable = [quote(m.name) for m in METRICS.values() if m.row_mean is not None]
         raise ValueError(
-            f"metric: {quote(name)} is not a mean over rows, so the sums of the workers do not "
-            f"give it; use 'risk', {', '.join(usable)}"
+            f"metric: {quote(metric.name)} is not a mean over rows, so the sums of the workers do "
+            f"not give it; use 'risk', {', '.join(usable)}"
         )
-    return metric.row_mean
 
 
 class EquivalentScorer(NamedTuple):
@@ -498,28 +539,6 @@ class CallableMetric:
             return as_metric_value(found, self.name)
         refuse_weights(rows, self.name)
         return as_metric_value(self.function(rows.labels, response), self.name)
-
-
-class LabelFunction:
-    """A function of labels and prediction as a function of class codes and prediction."""
-
-    def __init__(self, function: Callable[..., Any], labels: NDArray[Any]) -> None:
-        self.function, self.labels = function, labels
-        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
-        with suppress(TypeError, ValueError):  # a function that is not written in Python
-            self.__signature__ = inspect.signature(function)
-
-    def __call__(self, codes: NDArray[Any], *prediction: Any, **weights: Any) -> Any:
-        return self.function(self.labels[codes], *prediction, **weights)
-
-
-def of_labels(metric: Any, labels: NDArray[Any]) -> Any:
-    """Return an argument `metric` for a fit to class codes, where functions get the labels."""
-    if isinstance(metric, Mapping):
-        return {name: of_labels(m, labels) for name, m in metric.items()}
-    if isinstance(metric, list | tuple):
-        return [of_labels(m, labels) for m in metric]
-    return LabelFunction(metric, labels) if _is_function(metric) else metric
 
 
 def as_metric_value(value: Any, name: str) -> float:

@@ -27,10 +27,10 @@ def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:
             f"metric: expected {', '.join(map(repr, METRICS))}, the name of a scikit-learn scorer, "
             f"or a function of y and prediction; got {quote(name)}"
         )
-    return scorer_metric(get_scorer(name), label or name, for_classes)
+    return scorer_metric(get_scorer(name), label or name, for_classes, source=name)
 
 
-def scorer_metric(scorer: Any, name: str, for_classes: bool) -> Metric:
+def scorer_metric(scorer: Any, name: str, for_classes: bool, source: str | None = None) -> Metric:
     """Return the metric for a scikit-learn scorer; raise if it is for classes and y is numbers."""
     asks_for = getattr(scorer, "_response_method", "predict")
     methods = [asks_for] if isinstance(asks_for, str) else asks_for
@@ -39,28 +39,37 @@ def scorer_metric(scorer: Any, name: str, for_classes: bool) -> Metric:
             f"metric: the scorer {quote(name)} needs the probabilities of classes, but y is "
             "numbers; use a metric for numbers, such as 'r2' or 'risk'"
         )
-    function = ScorerMetric(scorer, for_classes)
-    return Metric(name, function, greater_is_better=True, code=scorer)
+    function = ScorerMetric(scorer, for_classes, is_named=source is not None)
+    return Metric(name, function, greater_is_better=True, code=scorer, source=source)
 
 
 class ScorerMetric:
-    """A scikit-learn scorer as a function of rows and scores."""
+    """A scikit-learn scorer as a function of rows and scores.
 
-    def __init__(self, scorer: Any, for_classes: bool) -> None:
-        self.scorer, self.for_classes = scorer, for_classes
+    Scorers such as "f1" are about the class 1. If `is_named`, they are about the second of two
+    classes where no class is called 1.
+    """
+
+    def __init__(self, scorer: Any, for_classes: bool, *, is_named: bool = False) -> None:
+        self.scorer, self.for_classes, self.is_named = scorer, for_classes, is_named
         self.takes_weights = takes_weights(getattr(scorer, "_score_func", scorer))
 
     def __call__(self, rows: HeldOutRows, score: Floats) -> float:
         estimator: Any
+        y = rows.labels
         if self.for_classes:
-            estimator, X = FixedClasses(rows.classes), rows.probabilities(score)
+            classes = rows.classes
+            if self.is_named and len(classes) == 2 and 1 not in classes:
+                y, classes = rows.class_codes, (0, 1)
+            estimator, X = FixedClasses(classes), rows.probabilities(score)
         else:
             estimator, X = FixedNumbers(), rows.loss.response(score)
-        weights = {"sample_weight": rows.weights} if self.takes_weights else {}
-        if not weights:
+        if not self.takes_weights:
             refuse_weights(rows, str(self.scorer))
+        # Equal weights change nothing, and some scorers refuse all weights for some y.
+        weights = {} if rows.equal_weights else {"sample_weight": rows.weights}
         try:
-            value = self.scorer(estimator, X, rows.labels, **weights)
+            value = self.scorer(estimator, X, y, **weights)
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(
                 f"metric: the scorer {self.scorer} cannot take these predictions ({error}); use "

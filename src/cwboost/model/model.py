@@ -6,12 +6,11 @@ cwboost/fitting) or how it is drawn (see cwboost/plotting).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from .additive import AdditiveModel
-from .path_checks import check_has_path
 
 if TYPE_CHECKING:
     from cwboost.uncertainty.intervals import Intervals
@@ -89,11 +88,9 @@ class Model(AdditiveModel):
         """
         from cwboost.fitting.fit import extend
 
-        check_has_path(self, "extend")
         rows = {"weights": weights, "offset": offset, "exposure": exposure}
         run = {"callback": callback, "time_limit": time_limit, "progress": progress}
-        model = replace(self, bands=None)
-        return extend(model, n, table, y, **rows, validation=validation, n_threads=n_threads, **run)
+        return extend(self, n, table, y, **rows, validation=validation, n_threads=n_threads, **run)
 
     def edit(self, what: str, term: str, **parameters: Any) -> Model:
         """Return a model with one term changed by hand, recorded in its `edits` and `summary`.

@@ -16,7 +16,8 @@ class WatchedMetric:
     name: str
     greater_is_better: bool
     optimum: float  # see cwboost.metrics
-    is_function: bool  # a function or scorer of the user's, which the model does not keep
+    source: str | None  # the name that finds it again; None: a function or scorer without a name
+    identity: str  # tells metrics of the same name apart
 
 
 @dataclass(frozen=True)

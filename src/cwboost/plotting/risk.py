@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from cwboost._utils.checks import check_one_of
+from cwboost._utils.checks import check_one_of, is_one_of
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
+from cwboost.metrics.metric import RISK
 from cwboost.model.model import Model
 from cwboost.model.path_checks import check_not_averaged
 
@@ -82,6 +83,8 @@ class RiskDisplay(Display):
         check_options(log=log, ax=ax)
         model = as_model(model)
         check_not_averaged(model, "the plot of the risk")
+        if is_one_of(metric, (RISK,)):
+            metric = None
         if metric is not None:
             known = model.validation_metrics
             if not known:

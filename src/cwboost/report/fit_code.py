@@ -7,6 +7,7 @@ from typing import Any
 
 import cwboost
 from cwboost.model.model import Model
+from cwboost.model.settings import WatchedMetric
 from cwboost.stopping import Rules
 
 
@@ -62,8 +63,7 @@ def fit_code(model: Model) -> str:
         if getattr(settings, name) is not None:
             lines.append(f"{name}={getattr(settings, name)!r}")
     if settings.metrics:
-        names = [m.name for m in settings.metrics]
-        lines.append(f"metric={(names[0] if len(names) == 1 else names)!r}")
+        lines.append(f"metric={_metrics_code(settings.metrics)}")
     lines.append(f"patience={_rules_code(settings.patience)}")
     ended = [x if x.endswith(("[", ",")) else f"{x}," for x in lines]
     code = ["import cwboost as cb", "", "model = cb.fit(", *(f"    {x}" for x in ended), ")"]
@@ -73,6 +73,16 @@ def fit_code(model: Model) -> str:
         values = "".join(f", {k}={v!r}" for k, v in edit.parameters)
         code.append(f"model = model.edit({edit.what!r}, {edit.term!r}{values})")
     return "\n".join(code)
+
+
+def _metrics_code(metrics: tuple[WatchedMetric, ...]) -> str:
+    """Return the argument `metric` as code. A function without a name stands as a variable."""
+    names = [m.name for m in metrics]
+    if names == [m.source for m in metrics]:
+        return repr(names[0] if len(names) == 1 else names)
+    own = {m.name: m.name if m.name.isidentifier() else "function" for m in metrics}
+    found = (own[m.name] if m.source is None else repr(m.source) for m in metrics)
+    return "{" + ", ".join(f"{n!r}: {x}" for n, x in zip(names, found, strict=True)) + "}"
 
 
 def _rules_code(rules: Rules) -> str:

@@ -111,18 +111,23 @@ def _validation(text: str) -> str:
 
 def _rule(text: str) -> StoppingRule | None:
     """Return the rule of a text such as 50, 1e-5x10, auc:50 or none."""
-    metric, _, numbers = text.rpartition(":")
+    if text == "none":
+        return None
+    metric, colon, numbers = text.rpartition(":")
     below, times, iterations = numbers.rpartition("x")
+    problem = f"{quote(text)} is not a rule such as 50, 1e-5x10, auc:50 or none"
     try:
-        if text == "none":
-            return None
-        name, n = metric or None, int(iterations)
-        rule = Stagnation(float(below), n, name) if times else Patience(n, name)
+        share, n = float(below or 0.0), int(iterations)
+    except ValueError:
+        raise argparse.ArgumentTypeError(problem) from None
+    if (colon and not metric) or (times and not below):
+        raise argparse.ArgumentTypeError(problem)
+    name = metric or None
+    rule = Stagnation(share, n, name) if times else Patience(n, name)
+    try:
         rule.core(0, 0.0)  # checks the numbers
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{quote(text)} is not a rule such as 50, 1e-5x10, auc:50 or none ({error})"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{problem} ({error})") from None
     return rule
 
 
