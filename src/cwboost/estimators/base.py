@@ -219,10 +219,11 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         return metric
 
     def _asked(self, has_validation: bool) -> tuple[Any, Any]:
-        """Return the `patience` and `metric` of `cwboost.fit`, which need validation rows."""
-        if not has_validation:
-            return None, None
-        return self.patience, self._for_labels(self.metric)
+        """Return the `patience` and `metric` of `cwboost.fit`; without validation rows neither
+        rules nor metrics."""
+        if has_validation:
+            return self.patience, self._for_labels(self.metric)
+        return (self.patience if is_whole(self.patience) else None), None
 
     def _codes(self) -> tuple[Any, ...]:
         """Return the classes as `cwboost.fit` gets them."""

@@ -94,7 +94,7 @@ class DaskEstimator(CWBEstimator):
             has_validation = given.validation is not None
             n_iter = self._choose_n_iter(has_validation)
             check_counts(n_iter, self.time_limit, None)
-            patience, metric = (self.patience, self.metric) if has_validation else (None, None)
+            patience, metric = self._asked(has_validation)
             if not has_validation:
                 warn_of_no_validation(self.patience, self.metric)
             options = FitOptions.checked(
