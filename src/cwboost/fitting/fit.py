@@ -121,9 +121,9 @@ def fit(
         difference between the two). The fit has stages of `n_iter` iterations: main effects, then
         main effects and pairs, `Tensor(a, b, orthogonal=True)`, together; "auto" then continues
         from the main effects again, with the pairs that stay, and keeps main effects alone if pairs
-        do not lower the validation risk or, with `metric`, do not improve the first one. Without validation rows "auto" is "all". All pairs are
-        ranked by their gain on the residuals of the main effects; `model.interactions` has the
-        ranking and says how the pairs were chosen.
+        do not lower the validation risk or, with `metric`, do not improve the first one. Without
+        validation rows "auto" is "all". All pairs are ranked by their gain on the residuals of the
+        main effects; `model.interactions` has the ranking and says how the pairs were chosen.
     bags : int or masks of shape (bags, n), optional
         Return the average of this many fits, each to a random part of the rows, with the other
         rows as validation rows. The average is again one model with one effect per term.
