@@ -254,6 +254,12 @@ def draw_rates(panel: Any, chosen: pd.DataFrame) -> None:
     panel.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
 
 
+def centred_ratio(middle: pd.DataFrame) -> str:
+    """Return by signal to noise the ratio of the centred MSE of binary and ridge."""
+    ratio = middle.loc["binary"].mse_centred / middle.loc["ridge"].mse_centred
+    return " / ".join(map(number, ratio))
+
+
 def table(results: pd.DataFrame) -> Finding:
     chosen = results[results.kind == "choice"]
     snrs = sorted(chosen.snr.unique())
@@ -286,9 +292,11 @@ def table(results: pd.DataFrame) -> Finding:
         f"{listed(list(100 * binary.tnr), 2)}% of the levels without effect (by "
         f"signal to noise) and {listed(list(100 * binary.fnr), 2)}% of those with one, "
         f"{of_ridge(chosen)}. {order(middle, snrs)}Cutting the ridge at 0.5 changes its MSE by at "
-        f"most {100 * changed:.0f}%. Parameters are compared as they are, but a fit measures them "
-        "from the mean of the column, from which a level without effect differs. This explains the "
-        "MSE at signal to noise 10, and many levels without effect that are not left out."
+        f"most {100 * changed:.0f}%. Parameters are compared as they are, but a fit estimates "
+        "deviations from the mean of the column, so a level whose true parameter is zero deviates, "
+        "too. This explains the MSE at signal to noise 10, and many levels without effect that are "
+        "not left out. By the centred MSE, which corrects for this, binary / ridge is "
+        f"{centred_ratio(middle)}."
     )
     lines = []
     for columns, of in results.groupby(n_columns(results)):

@@ -18,7 +18,7 @@ import cwboost as cb
 
 from . import datasets, style
 from .datasets import SHARED, paper_and_here
-from .found import Finding, Table, number
+from .found import Finding, Table
 from .simulated import median_seconds
 from .variants import BASE, VARIANTS, bins_of, learners, method_of, optimizer
 
@@ -383,8 +383,8 @@ def kept_told(stopped: dict[str, pd.DataFrame]) -> str:
             - base[PAPER_RULE].groupby("table").auc.mean())  # fmt: skip
     return (
         f"CWB (nb) runs {runs[0]:,.0f} iterations by the paper's rule and {runs[1]:,.0f} by "
-        f"cwboost's (medians); its mean AUC is {number(lost.min())} to {number(lost.max())} larger "
-        "by cwboost's, by table."
+        f"cwboost's (medians). Its mean AUC is {lost.min():.4f} to {lost.max():.4f} larger by "
+        "cwboost's rule, depending on the table."
     )
 
 

@@ -50,7 +50,7 @@ DEVIATIONS = (
     "The fits of cwboost and XGBoost resume from one rung of Hyperband to the next; EBM cannot and "
     "starts again.",
     "ACWB is fitted to all training rows with the best number of iterations, HCWB continues with "
-    "all rows after its switch; the paper's ACWB and HCWB used only 70% of the rows.",
+    "all rows after its switch; in the authors' code both used only 70% of the rows.",
     "The search space is from the paper's table (its code had another). If a categorical column "
     "cannot have a df, the largest possible df is used.",
     "Christine, MiniBooNE and Albert cannot be had here. Three tables that the paper does not have "

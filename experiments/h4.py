@@ -265,7 +265,7 @@ def of_active(found: pd.DataFrame) -> tuple[str, Table]:
     size = f"{at.n:,} rows, {at['columns']} columns, {at.n_iter} iterations"
     counts = ", ".join(f"{p:.0f}" for p in wide.index)
     words = (
-        f"With {at['columns']} columns always, of which {counts} have an effect, it evaluates "
+        f"With {at['columns']} columns, of which {counts} have an effect, it evaluates "
         f"{listed(list(wide['evaluations', 'certified']), 2)} learners per iteration"
     )
     same = wide["pace", "full"]  # the same work in every row
@@ -281,7 +281,7 @@ def of_active(found: pd.DataFrame) -> tuple[str, Table]:
         )
     grown = wide["evaluations", "certified"]
     follows = "grows" if grown.is_monotonic_increasing else "does not steadily grow"
-    words += f". What it evaluates {follows} with the active terms."
+    words += f". The number of evaluated learners {follows} with the active terms."
     title = f"Learners evaluated and microseconds per iteration by active terms, CWB (b), {size}"
     return words, Table(head, rows, title)
 

@@ -10,6 +10,7 @@ import html
 import re
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ AXES = {  # of the simulation
     "levels": "levels",
 }
 UNKNOWN = "not measured yet"  # instead of a verdict
+OF_THE_REPOSITORY = ("outliers", "big_data")  # experiments that are not in the paper
 PICTURES = Path("_static") / "paper"  # in the folder of the docs
 INTRODUCTION = """
 This page tests the claims of the paper (Schalk, Bischl, Rügamer, *Accelerated Componentwise
@@ -41,17 +43,27 @@ Every claim has one of four verdicts:
 RUNNING = """
 `python -m experiments all --data FOLDER` in a clone of the repository, after `pip install
 '.[experiments]'`, runs everything on this page; `report --docs docs` then writes the page. The
-folder has the tables of EQ2 and EQ3 as Parquet files: FILES. Without `--data` they come from
-OpenML, except higgs, census and credit default. A time is the median of three runs on one thread
-unless a section says otherwise. A timing starts when other processes use hardly any core, and is
-repeated up to twice if they disturb it; every section says how busy the machine was. An interrupted
-run resumes where its logs end. The raw results of a section are its log.
+folder has the tables of EQ2 and EQ3 as Parquet files: FILES. Without `--data` Spam, Nomao and
+Adult come from OpenML, and higgs, census and credit default are left out. A time is the median of
+three runs on one thread unless a section says otherwise. A timing starts when the machine is nearly
+idle, and is repeated up to twice if other processes disturb it; every section says how busy the
+machine was. An interrupted run resumes where its logs end. Every section links its log, which has
+the raw results.
 
-In all experiments, HCWB also switches after 50 iterations without a new best validation risk
-(`switch_patience`), which the paper does not have, and continues with the training rows. Times are
-those of the default search unless a section says that every learner is evaluated; compboost
-evaluates every learner.
+Where a cell has several numbers, the condition says in which order. Words of all sections:
 """
+WORDS = {
+    "full search": "every learner is evaluated in every iteration, as compboost does",
+    "certified search": "only the learners that bounds do not exclude are evaluated; the result is "
+    "the same",
+    "default search": "the cheaper of the two or, with the squared loss, a search over "
+    "cross-products of learners, whose iterations do not read the rows; the result is the same. "
+    "Times are those of the default search unless a section says that every learner is evaluated",
+    "MISE": "mean integrated squared error of the effects (see H2)",
+    "HCWB": "in all experiments it also switches after 50 iterations without a new best validation "
+    "risk (`switch_patience`), which the paper does not have; in all but EQ3 it continues with the "
+    "training rows",
+}
 SCALES = {
     "tiny": "This is only a test with tiny settings; its figures have no meaning.",
     "small": "The figures below are for a small part of each grid (`--scale small`).",
@@ -126,19 +138,26 @@ def markdown(
     parts: list[str] = [
         "# The paper, reproduced",
         INTRODUCTION.strip(),
-        "\n".join(f"- **{verdict}**: {meaning}" for verdict, meaning in VERDICTS.items()),
+        explained(VERDICTS),
         *(table.markdown() for table in overview(modules, findings)),
         RUNNING.strip().replace("FILES", data_files("`")),
+        explained(WORDS),
         SCALES[scale],
     ]
     for module in modules:
         parts += section(module, findings[short_name(module)], folder, scale, pictures)
     parts += [
         "## Conditions and their history",
-        "The conditions are in one file (`experiments/claims.py`), written before the run.",
+        "The conditions are in one file, `experiments/claims.py`. They were written before the "
+        "runs; what was changed after some of them is told below.",
         "\n".join(f"- {when}: {what}" for when, what in HISTORY),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def explained(words: Mapping[Any, str]) -> str:
+    """Return a list of words and what they mean."""
+    return "\n".join(f"- **{word}**: {meaning}" for word, meaning in words.items())
 
 
 def data_files(quote: str = "") -> str:
@@ -190,10 +209,16 @@ def told(module: Experiment, finding: Finding) -> str:
     """Return the claims of an experiment with their verdicts, an explanation, and its tables."""
     found = judged(short_name(module), finding)
     rows = [[c.text, c.paper, here, c.told(verdict), bold(verdict)] for c, here, verdict in found]
-    head = ["claim", "paper", "here", "reproduced if", "verdict"]
-    because = dict.fromkeys(c.superseded for c, _, verdict in found if verdict == "superseded")
+    head = ["claim", source(module), "here", "reproduced if", "verdict"]
+    because: dict[tuple[Verdict | None, str], list[str]] = {}
+    for claim, _, verdict in found:
+        because.setdefault((verdict, claim.reason(verdict)), []).append(f"*{claim.text}*")
     parts = [Table(head, rows).markdown()]
-    parts += [f"Superseded: {reason}" for reason in because]
+    parts += [
+        f"{str(verdict).capitalize()} ({'; '.join(claims)}): {reason}"
+        for (verdict, reason), claims in because.items()
+        if reason
+    ]
     parts += [finding.why, *(table.markdown() for table in finding.tables)]
     return "\n\n".join(filter(None, parts))
 
@@ -216,7 +241,7 @@ def section(
         f"```console\n$ python -m experiments {name}{size}{data}\n```",
         *unfinished(module, scale, folder),
         *corner(module, scale),
-        f"Where this differs from the paper's protocol:\n\n{said}",
+        f"Where this differs from the protocol of the {source(module)}:\n\n{said}",
         f"Measured on {runner.measured_on(module, scale, folder)}. Raw results: "
         f"[{name}.jsonl]({(pictures / name).as_posix()}.jsonl).",
     ]
@@ -235,8 +260,15 @@ def corner(module: Any, scale: str) -> list[str]:
         return []
     axes, draws = module.GRIDS[scale], module.DRAWS[scale]
     told = [f"{AXES[name]} {', '.join(f'{x:,}' for x in values)}" for name, values in axes.items()]
-    part = f"A part of the paper's grid: {'; '.join(told)}" if told else "The paper's whole grid"
+    part = f"A part of the paper's grid: {'; '.join(told)}"
+    if not told:
+        part = "All numbers of rows and columns and all signal to noise ratios of the paper"
     return [f"{part}; {draws} draw{'s' * (draws > 1)} (the paper: {module.DRAWS['paper']})."]
+
+
+def source(module: Experiment) -> str:
+    """Return whose experiment it is: the paper's, or one of the authors' repository."""
+    return "authors" if short_name(module) in OF_THE_REPOSITORY else "paper"
 
 
 # --- HTML -----------------------------------------------------------------------------------------

@@ -394,7 +394,9 @@ def test_verdicts(figures, verdict):
 
 def test_conditions_in_words():
     claim = Claim("text", "paper", "ratio", (None, 2.0), 5.0, note="half of the paper's")
-    assert claim.condition() == "ratio: at least any / 2.00 and at most 5.00 (half of the paper's)"
+    assert claim.condition() == "ratio: at most 5.00 / 2.00 to 5.00 (half of the paper's)"
+    claim = Claim("text", "paper", "ratio", (0.5, 2.0), 5.0)
+    assert claim.condition() == "ratio: at least 0.500 / 2.00 and at most 5.00"
 
 
 def test_every_claim_has_a_condition_or_says_what_is_missing():
