@@ -93,10 +93,7 @@ class PartSlots {
     for (Size i = 0; i < theta.size(); ++i) slot.coef[begin_[k] + i] += sign * theta[i];
     for (Size j = 0; j < n_learners(); ++j) {
       if (!std::isfinite(slot.error[j])) continue;
-      if (grams_.has(j, k))
-        grams_.add_product(j, k, theta, sign, of(slot.s, j));
-      else
-        slot.error[j] += size;
+      if (!grams_.add_product(j, k, theta, sign, of(slot.s, j))) slot.error[j] += size;
     }
     place(x, products, own);
   }

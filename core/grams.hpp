@@ -56,11 +56,12 @@ class Grams {
     entries_ = 0;
   }
 
-  // out += factor G_jk theta, per output
-  void add_product(Size j, Size k, In theta, Real factor, Out out) const {
+  // out += factor G_jk theta, per output; returns whether the cross-Gram is there.
+  bool add_product(Size j, Size k, In theta, Real factor, Out out) const {
     const Size d_j = (*learners_)[j]->n_coef(), d_k = (*learners_)[k]->n_coef();
     const bool own = j == k && fitted_;
-    const Vec* const gram = own ? nullptr : &made_.at(key(j, k));
+    const auto found = own ? made_.end() : made_.find(key(j, k));
+    if (!own && found == made_.end()) return false;
     for (Size o = 0; o * d_k < theta.size(); ++o) {
       const In x = theta.subspan(o * d_k, d_k);
       const Out to = out.subspan(o * d_j, d_j);
@@ -69,18 +70,15 @@ class Grams {
         (*learners_)[j]->multiply_gram(x, product);
         for (Size i = 0; i < d_j; ++i) to[i] += factor * product[i];
       } else if (j <= k) {  // stored as (d_j, d_k)
-        for (Size i = 0; i < d_j; ++i) {
-          Real sum = 0.0;
-          for (Size l = 0; l < d_k; ++l) sum += (*gram)[i * d_k + l] * x[l];
-          to[i] += factor * sum;
-        }
+        add_rows_times(found->second, x, factor, to);
       } else {  // as (d_k, d_j)
         for (Size l = 0; l < d_k; ++l) {
           const Real f = factor * x[l];
-          for (Size i = 0; i < d_j; ++i) to[i] += f * (*gram)[l * d_j + i];
+          for (Size i = 0; i < d_j; ++i) to[i] += f * found->second[l * d_j + i];
         }
       }
     }
+    return true;
   }
 
   // theta' G_kk theta, summed over outputs
@@ -99,6 +97,32 @@ class Grams {
   }
 
  private:
+  // out += factor M x, M stored by rows. The additions of one row wait for each other, so four rows
+  // are summed at a time.
+  static void add_rows_times(In matrix, In x, Real factor, Out out) {
+    const Size d = x.size();
+    Size i = 0;
+    for (; i + 4 <= out.size(); i += 4) {
+      const Real* const row = matrix.data() + i * d;
+      Real a = 0.0, b = 0.0, c = 0.0, e = 0.0;
+      for (Size l = 0; l < d; ++l) {
+        a += row[l] * x[l];
+        b += row[d + l] * x[l];
+        c += row[2 * d + l] * x[l];
+        e += row[3 * d + l] * x[l];
+      }
+      out[i] += factor * a;
+      out[i + 1] += factor * b;
+      out[i + 2] += factor * c;
+      out[i + 3] += factor * e;
+    }
+    for (; i < out.size(); ++i) {
+      Real sum = 0.0;
+      for (Size l = 0; l < d; ++l) sum += matrix[i * d + l] * x[l];
+      out[i] += factor * sum;
+    }
+  }
+
   Size key(Size j, Size k) const { return std::min(j, k) * learners_->size() + std::max(j, k); }
 
   Rows* rows_;

@@ -265,10 +265,9 @@ class Search final : public Chooser {
       c.error[j] = r.error[j] + carry.share * c.error[j];
       if (!std::isfinite(c.error[j])) continue;
       const auto k = static_cast<Size>(removed_);
-      if (grams_->has(j, k)) {
-        grams_->add_product(j, k, carry.removed->theta, -1.0, c.s[j]);
+      if (grams_->add_product(j, k, carry.removed->theta, -1.0, c.s[j]))
         ++n_uses_;
-      } else
+      else
         c.error[j] += carry.share * removed_norm_;
       for (Size i = 0; i < c.s[j].size(); ++i) c.s[j][i] = r.s[j][i] + carry.share * c.s[j][i];
       c.estimate(learners, j, theta_);
@@ -283,12 +282,10 @@ class Search final : public Chooser {
     norm_[0] += size;
     for (Size j = 0; j < learners.size(); ++j) {
       if (!std::isfinite(r.error[j])) continue;
-      if (!grams_->has(j, k)) {
+      if (grams_->add_product(j, k, last_.theta, predicted_factor_, r.s[j]))
+        r.estimate(learners, j, theta_);
+      else
         r.error[j] += size;
-        continue;
-      }
-      grams_->add_product(j, k, last_.theta, predicted_factor_, r.s[j]);
-      r.estimate(learners, j, theta_);
     }
   }
 
