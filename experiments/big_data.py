@@ -168,9 +168,8 @@ def table(results: pd.DataFrame) -> Finding:
         f"The largest fit adds {listed([added['binning', LIMIT]])} GB with binning and "
         f"{listed([added['no binning', LIMIT]])} GB without. "
         + (
-            f"With a limit of {limit[LIMIT] / 1e9:.0f} GB none runs out of memory without binning "
-            f"(the authors' limit is {LIMIT / 1e9:.0f}). What the authors need binning for, "
-            "cwboost does without, since it never holds an n x d matrix."
+            f"With a limit of {limit[LIMIT] / 1e9:.0f} GB (the authors': {LIMIT / 1e9:.0f}) all "
+            "fits without binning succeed, because cwboost never holds an n x d matrix."
             if not len(failed)
             else f"{len(failed)} fits ran out of memory with {limit[LIMIT] / 1e9:.0f} GB."
         )

@@ -292,10 +292,11 @@ def table(results: pd.DataFrame) -> Finding:
         f"{listed(list(100 * binary.tnr), 2)}% of the levels without effect (by "
         f"signal to noise) and {listed(list(100 * binary.fnr), 2)}% of those with one, "
         f"{of_ridge(chosen)}. {order(middle, snrs)}Cutting the ridge at 0.5 changes its MSE by at "
-        f"most {100 * changed:.0f}%. Parameters are compared as they are, but a fit estimates "
-        "deviations from the mean of the column, so a level whose true parameter is zero deviates, "
-        "too. This explains the MSE at signal to noise 10, and many levels without effect that are "
-        "not left out. By the centred MSE, which corrects for this, binary / ridge is "
+        f"most {100 * changed:.0f}%. A fit estimates deviations from the mean of the column, but "
+        "the true parameters are not centred. A level whose true parameter is zero therefore has "
+        "an estimate that is not. This explains the MSE at signal to noise 10, and why many levels "
+        "without effect are not left out. By the centred MSE, which corrects for this, binary / "
+        "ridge is "
         f"{centred_ratio(middle)}."
     )
     lines = []
@@ -327,7 +328,8 @@ def table(results: pd.DataFrame) -> Finding:
         "fnr": [(complete.fnr - ridge.fnr)[0.1]],
         "mse": list(complete.mse / ridge.mse),
         "cut_mse": [(c.mse / ridge.mse - 1).abs().max() for c in cuts],
-        "cut_tnr": list((cuts[1].tnr - ridge.tnr).reindex(list(simulated.SNR))),
+        "cut_tnr": [x for c in cuts[1:] for x in (c.tnr - ridge.tnr).reindex(simulated.SNR)],
+        "cut_fnr": [x for c in cuts[1:] for x in (c.fnr - ridge.fnr).reindex(simulated.SNR)],
     }
     return Finding(
         figures,

@@ -203,7 +203,6 @@ def table(results: pd.DataFrame) -> Finding:
             else "All were measured in this run."
         )
     )
-    figures = {"faster": against[BASE] if len(against[BASE]) == len(STORED) else []}
-    if not stored & {"mboost", "compboost CWB"}:
-        figures["compboost"] = against["compboost CWB"]
+    complete = len(against[BASE]) == len(STORED)
+    figures = {"faster": against[BASE], "compboost": rival} if complete and rival else {}
     return Finding(figures, why, [Table(head, rows), Table(sizes, lines)])

@@ -33,11 +33,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a run found: the figures of each claim (see claims.py), in words, and in tables."""
+    """What a run found: the figures of each claim (see claims.py), in words, and in tables.
+
+    `so_far`: some tasks have not run yet.
+    """
 
     figures: Mapping[str, Sequence[float]]
     why: str
     tables: Sequence[Table] = field(default_factory=list)
+    so_far: bool = False
 
 
 def cell(value: Any) -> str:

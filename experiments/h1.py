@@ -41,7 +41,7 @@ DEVIATIONS = (
     "Memory is the growth of the process's peak during the fit, in a process that returns freed "
     "memory at once, for three draws; the paper counted allocations of the whole process with "
     "valgrind.",
-    "The paper's figure leaves out ratios below 2 and above 10; here all are shown.",
+    "The paper's figure leaves out speed-ups below 2 and above 10; here all are shown.",
 )
 NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ("memory",)
 

@@ -37,7 +37,7 @@ DEVIATIONS = (
     "The paper's medians pool df 5, 7 and 9; here the first table is for df 5 alone. The second "
     "table has other df for 100,000 rows, 5 columns with and 5 without an effect.",
     "The paper's medians were recomputed from the authors' raw results for four rows of the "
-    "table. The paper has the others only as a plot, and the raw results cannot be had here.",
+    "table. The others are known as a plot only.",
     "Truth and estimate are compared at 1000 equally spaced points, both with mean zero over the "
     "rows.",
     "The example in the figure is fitted differently, as in the paper: df 7, rate 0.01, stopped "

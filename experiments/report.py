@@ -11,6 +11,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,10 @@ This page tests the claims of the paper (Schalk, Bischl, Rügamer, *Accelerated 
 Gradient Boosting using Efficient Data Representation and Momentum-based Optimization*) with
 cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerated`, HCWB `cb.Hybrid`; "(b)" is `bins="sqrt"`,
 the paper's binning, and "(nb)" is `bins="exact"`, no binning. The experiments on outliers and on
-big data are not in the paper, but in its authors' repository. The paper's figures are printed in
-the paper or recomputed from the raw results that its authors published.
+big data are not in the paper, but in [its authors'
+repository](https://github.com/schalkdaniel/cacb-paper-bmr). The paper prints some of the numbers
+that are called the paper's below. The others were recomputed from the raw results in that
+repository: the medians of H1, H2, H3 and of the categories, the seconds, and the AUCs of EQ2.
 
 Every claim has one of four verdicts:
 """
@@ -89,14 +92,15 @@ def tell(module: Experiment, scale: str, folder: Path) -> None:
 def found(module: Experiment, scale: str, folder: Path) -> tuple[Finding, str]:
     """Return what an experiment found, and its figure as SVG; "" if too few tasks have run."""
     results, name = runner.results(module, scale, folder), short_name(module)
+    so_far = bool(unfinished(module, scale, folder))
     try:
         finding = module.table(results)
         path = style.save(module.figure(results), folder / f"{name}.svg")
     except (LookupError, AttributeError, TypeError, ValueError):
-        if not unfinished(module, scale, folder):
+        if not so_far:
             raise
         return Finding({}, "Too few tasks have run to say more."), ""
-    return finding, path.read_text("utf-8")
+    return replace(finding, so_far=so_far), path.read_text("utf-8")
 
 
 def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None) -> None:
@@ -185,9 +189,10 @@ def overview(modules: list[Experiment], findings: dict[str, Finding]) -> tuple[T
     counts: dict[str, Counter[Verdict | None]] = {}
     for module in modules:
         name, label = short_name(module), module.TITLE.partition(":")[0]
-        found = judged(name, findings[name])
+        found, so_far = judged(name, findings[name]), findings[name].so_far
         counts[label] = Counter(verdict for *_, verdict in found)
-        claims += [[label, c.text, c.paper, here, bold(verdict)] for c, here, verdict in found]
+        claims += [[label, c.text, c.paper, here, bold(verdict, so_far)]
+                   for c, here, verdict in found]  # fmt: skip
     every = sum(counts.values(), Counter[Verdict | None]())
     kinds = [verdict for verdict in (*VERDICTS, None) if verdict or every[verdict]]
     rows = [
@@ -201,14 +206,19 @@ def overview(modules: list[Experiment], findings: dict[str, Finding]) -> tuple[T
     )
 
 
-def bold(verdict: Verdict | None) -> str:
-    return f"**{verdict}**" if verdict else UNKNOWN
+def bold(verdict: Verdict | None, so_far: bool) -> str:
+    if verdict is None:
+        return UNKNOWN
+    return f"**{verdict}**{' so far' * (so_far and verdict != 'not testable here')}"
 
 
 def told(module: Experiment, finding: Finding) -> str:
     """Return the claims of an experiment with their verdicts, an explanation, and its tables."""
     found = judged(short_name(module), finding)
-    rows = [[c.text, c.paper, here, c.told(verdict), bold(verdict)] for c, here, verdict in found]
+    rows = [
+        [c.text, c.paper, here, c.told(verdict), bold(verdict, finding.so_far)]
+        for c, here, verdict in found
+    ]
     head = ["claim", source(module), "here", "reproduced if", "verdict"]
     because: dict[tuple[Verdict | None, str], list[str]] = {}
     for claim, _, verdict in found:

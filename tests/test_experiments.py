@@ -25,6 +25,7 @@ from experiments import (
     categorical,
     claims,
     datasets,
+    eq1,
     eq2,
     eq3,
     h1,
@@ -415,11 +416,18 @@ def test_the_overview_counts_claims_by_experiment_and_verdict():
     assert list(counts.head) == head
     assert counts.rows == [
         ["H2", "1", "", "", "1", "2"],
-        ["EQ1", "", "", "2", "", "1"],
-        ["all", "1", "", "2", "1", "3"],
+        ["EQ1", "", "", "2", "", "2"],
+        ["all", "1", "", "2", "1", "4"],
     ]
-    assert len(listing.rows) == 7
+    assert len(listing.rows) == 8
     assert listing.rows[0][-1] == "**reproduced**"
+
+
+def test_verdicts_of_unfinished_experiments_say_so():
+    found = Finding({"faster": [9.0] * 4}, "", so_far=True)
+    assert "| **reproduced** so far |" in report.told(eq1, found)
+    assert "| **not testable here** |" in report.told(eq1, found)
+    assert "so far" not in report.told(eq1, Finding({"faster": [9.0] * 4}, ""))
 
 
 def test_figures_of_unknown_claims_are_refused():
@@ -747,7 +755,8 @@ def test_eq2_compares_with_both_baselines():
     expected = [published.mean(), 4, 4, (published / binned).mean(), 2, 2]
     assert row[1:] == pytest.approx(expected)
     assert found.figures["speed_acwb"] == pytest.approx([4, 4])
-    assert found.figures["speed_binning"] == pytest.approx([2])
+    assert found.figures["speed_binning"] == pytest.approx([2, 1, 1])
+    assert found.figures["hybrid_slower"] == pytest.approx([1, 1])
     assert found.figures["loss"][0] == pytest.approx(-0.005, abs=3e-4)
     assert found.figures["learns_faster"] == pytest.approx([2, 2, 2])
     assert found.figures["declines"] == pytest.approx([0, 0, 0])
@@ -756,9 +765,40 @@ def test_eq2_compares_with_both_baselines():
 
 
 def test_eq2_reports_fits_that_reached_the_cap():
-    why = eq2.table(eq2_results()).why
-    assert "100% of CWB's, 0% of ACWB's, 0% of HCWB's fits reached the cap of 5,000" in why
-    assert "By the paper's rule no fit reached the cap" in eq2.table(eq2_results(400)).why
+    capped = eq2.table(eq2_results()).tables[-3]
+    assert capped.title == "Share of fits that reached 5,000 iterations"
+    assert capped.rows == [[f"{rule} rule", "100%", "0%", "0%"] for rule in eq2.RULES]
+    assert eq2.table(eq2_results(400)).tables[-3].rows[0][1] == "0%"
+
+
+@pytest.mark.parametrize(("estimate", "p", "one_sided"), [(-1, 0.1, 0.05), (1, 0.1, 0.95)])
+def test_p_values_of_a_lower_auc(estimate, p, one_sided):
+    assert eq2.one_sided(pd.Series({"estimate": estimate, "p": p})) == pytest.approx(one_sided)
+
+
+def test_h3_compares_iterations_and_errors_with_cwb():
+    """MISE of CWB 1; of ACWB 1 + 100 times the momentum; CWB needs 100 times as many iterations,
+    at the larger momenta 200 times."""
+    rows = [
+        {"kind": "ratio", "n": 100, "p": 2, "relative": 1.0, "draw": 0, "snr": snr, "capped": False,
+         "method": method, "momentum": momentum, "mise": mise, "iterations": iterations}
+        for snr in simulated.SNR
+        for method, momentum, mise, iterations in [
+            ("CWB", None, 1.0, 2000),
+            *(("ACWB", m, 1 + 100 * m, 10 if m > 0.02 else 20) for m in h3.FEW_MOMENTA),
+            *(("HCWB", m, 0.9, 1000) for m in h3.FEW_MOMENTA),
+        ]
+    ]  # fmt: skip
+    risks = {"CWB": [8, 4, 3, 2, 1.5, 1.4, 1.3, 1.2], "HCWB": [8, 2, 1.1, 1], "ACWB": [8, 2, 6]}
+    rows += [{"kind": "example", "method": name, "risk": risk} for name, risk in risks.items()]
+    figures = h3.table(pd.DataFrame(rows)).figures
+    assert figures["iterations"] == pytest.approx([100] * 3)
+    assert figures["striking"] == pytest.approx([2, 2, 2, 1, 1, 1])
+    assert figures["mise_noise"] + figures["mise"] == pytest.approx([-0.67] * 3)  # two momenta
+    assert figures["mise_small"] == pytest.approx([1e-4] * 2)
+    assert figures["default"] == pytest.approx([1.34] * 3)
+    assert figures["hybrid_mise"] == pytest.approx([0.1] * 3)
+    assert figures["trace"] == pytest.approx([3, 2, 7 / 2])
 
 
 def test_the_log_of_tasks_is_json_lines(tmp_path, stub):
@@ -836,5 +876,5 @@ def test_the_published_page_has_the_verdicts_of_the_published_results(tmp_path):
         for claim, _, verdict in report.judged(runner.short_name(module), finding):
             [row] = [line for line in section.splitlines()
                      if line.startswith(f"| {claim.text} | {claim.paper} |")]  # fmt: skip
-            assert row.endswith(f"| {report.bold(verdict)} |")
+            assert row.endswith(f"| {report.bold(verdict, finding.so_far)} |")
             assert claim.told(verdict) in row
