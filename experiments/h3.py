@@ -232,8 +232,9 @@ def table(results: pd.DataFrame) -> Finding:
     fast, careful = (here[m, "0.003 to 0.01"].reindex(snr_order) for m in ("ACWB", "HCWB"))
     shares = (found.ratio > 1).groupby([found.method, found.snr]).mean()
     of_acwb = found[found.method == "ACWB"]
-    loss = -of_acwb.groupby(["momentum", "snr"]).better.median()
-    share = loss.get(min(FEW_MOMENTA), np.nan) / loss.get(max(FEW_MOMENTA), np.nan)
+    loss = -of_acwb.groupby(["momentum", "snr"]).better.median().unstack()
+    loss = loss.reindex([min(FEW_MOMENTA), max(FEW_MOMENTA)])
+    share = loss.iloc[0] / loss.iloc[1]
     default = of_acwb[of_acwb.momentum == DEFAULT]
     relative = (default.mise / default.mise_cwb).groupby(default.snr).median()
     striking = [here[m, "0.03 to 0.06"].ratio / here[m, "0.003 to 0.01"].ratio
