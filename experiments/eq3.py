@@ -394,7 +394,7 @@ def table(results: pd.DataFrame) -> Finding:
     shared = done[done.table.isin(SHARED)]
     others = done[done.table.isin(datasets.OTHERS)]
     late = [f"{r.learner} on {r.table}" for r in results[results.status != "done"].itertuples()]
-    why = f"Jobs that did not end: {', '.join(late)}." * bool(late)
+    why = f"Jobs that did not end: {', '.join(late)}." * bool(late) or cut_short(shared)
     tables = [
         aucs(shared, "Test AUC, mean (standard deviation) over the outer folds; paper / here"),
         seconds(shared, "seconds_of_job", "Seconds of a job, the search included, mean; in "
@@ -463,6 +463,18 @@ def seconds(done: pd.DataFrame, value: str, title: str) -> Table:
 
     rows = [[x, *(cell(x, name) for name in names)] for x in LEARNERS if x in set(done.learner)]
     return Table(["", *names], rows, title)
+
+
+def cut_short(done: pd.DataFrame) -> str:
+    """Return in words which searches reached their limit."""
+    short = done[(done.schedule == "paper") & (done.configurations < CONFIGURATIONS)]
+    told = [
+        f"The search of {learner} on {table} was cut off after {of.configurations.min():.0f} to "
+        f"{of.configurations.max():.0f} of {CONFIGURATIONS} configurations, so its time is a lower "
+        "bound and its AUC may be better after a whole search."
+        for (learner, table), of in short.groupby(["learner", "table"])
+    ]
+    return " ".join(told)
 
 
 def tried(done: pd.DataFrame) -> Table:

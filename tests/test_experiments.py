@@ -691,6 +691,8 @@ def test_eq3_compares_only_what_was_tuned_alike():
     cut = jobs(eq3.LEARNERS)  # searches that were cut off give lower bounds
     cut.loc[~cut.learner.str.contains("CWB"), "configurations"] = 100
     assert eq3.table(cut).figures["ebm"] == pytest.approx([4])
+    assert "EBM on Spam was cut off after 100 to 100 of 314" in eq3.table(cut).why
+    assert eq3.table(jobs(eq3.LEARNERS)).why == ""
     cut.loc[cut.learner == "XGBoost", "seconds_of_job"] = 0.5
     assert eq3.table(cut).figures["xgboost"] == []
     one = jobs(eq3.LEARNERS)
