@@ -77,7 +77,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; font-size: 0.85rem; display: block; overflow-x: auto }
 td, th { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: right }
-td:first-child, th:first-child { text-align: left }
+.text { text-align: left }
 pre, code { background: #f3f4f6; border-radius: 3px; padding: 0.1em 0.3em }
 svg { display: block; margin: 1rem 0; max-width: 100%; height: auto }
 """
@@ -308,22 +308,24 @@ def block(text: str, pictures: dict[str, str]) -> str:
         items = "".join(f"<li>{inline(line[2:])}</li>" for line in text.splitlines())
         return f"<ul>{items}</ul>"
     if text.startswith("|"):
-        rows = [
-            [inline(c.strip()) for c in line.strip("|").split(" | ")] for line in text.splitlines()
-        ]
-        head = "".join(f"<th>{cell}</th>" for cell in rows[0])
-        body = "".join(
-            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows[2:]
+        head, rule, *body = text.splitlines()
+        kinds = ["" if x.endswith(":") else " class=text" for x in rule.strip("|").split("|")]
+        return (
+            f"<table>{row('th', head, kinds)}{''.join(row('td', x, kinds) for x in body)}</table>"
         )
-        return f"<table><tr>{head}</tr>{body}</table>"
     return f"<p>{inline(text)}</p>"
+
+
+def row(tag: str, line: str, kinds: list[str]) -> str:
+    cells = zip(line.strip("|").split(" | "), kinds, strict=True)
+    return f"<tr>{''.join(f'<{tag}{kind}>{inline(x.strip())}</{tag}>' for x, kind in cells)}</tr>"
 
 
 def inline(text: str) -> str:
     text = html.escape(text, quote=False)
     for mark, tag in ((r"\*\*", "b"), (r"\*", "i"), ("`", "code")):
         text = re.sub(f"{mark}(.+?){mark}", rf"<{tag}>\1</{tag}>", text, flags=re.DOTALL)
-    return re.sub(r"\[(.+?)\]\((.+?)\)", r'<a href="\2">\1</a>', text)
+    return re.sub(r"\[([^\]]+)\]\((.+?)\)", r'<a href="\2">\1</a>', text)
 
 
 def unique_ids(svg: str, name: str) -> str:

@@ -436,12 +436,14 @@ def test_figures_of_unknown_claims_are_refused():
 
 
 def test_pages_become_html():
-    page = "# A\n\nsome **bold** `a < b`\n\n- one\n- two\n\n| h | i |\n|---|--:|\n| 1 | 2 |\n"
+    page = "# A\n\nsome **bold** `a < b` [two\nwords](url)\n\n- one\n- two\n\n"
+    page += "| h | i | j |\n|---|--:|--:|\n| a | 2 |  |\n"
     html = report.as_html(page, {})
     assert "<h1>A</h1>" in html
-    assert "<b>bold</b> <code>a &lt; b</code>" in html
+    assert '<b>bold</b> <code>a &lt; b</code> <a href="url">two\nwords</a>' in html
     assert "<li>two</li>" in html
-    assert "<th>i</th></tr><tr><td>1</td><td>2</td></tr></table>" in html
+    assert "<th class=text>h</th><th>i</th><th>j</th></tr>" in html
+    assert "<tr><td class=text>a</td><td>2</td><td></td></tr></table>" in html
 
 
 # --- data -----------------------------------------------------------------------------------------
