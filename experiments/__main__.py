@@ -87,7 +87,7 @@ def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Non
     if "report" in arguments.names and len(arguments.names) > 1:
         parser.error("report cannot be combined with experiments: run these first, then report")
     if arguments.jobs < 0:
-        parser.error(f"argument --jobs: expected at least 1, got {arguments.jobs}")
+        parser.error(f"argument --jobs: expected at least 0, got {arguments.jobs}")
 
 
 def act(arguments: argparse.Namespace) -> int:

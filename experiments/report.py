@@ -99,13 +99,15 @@ def found(module: Experiment, scale: str, folder: Path) -> tuple[Finding, str]:
     except (LookupError, AttributeError, TypeError, ValueError):
         if not so_far:
             raise
-        return Finding({}, "Too few tasks have run to say more."), ""
+        return Finding({}, "Too few tasks have run to say more.", so_far=True), ""
     return replace(finding, so_far=so_far), path.read_text("utf-8")
 
 
 def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None) -> None:
     """Write paper.md and paper.html into the folder, and the page, its figures and the logs into
     the docs."""
+    if docs is not None and not docs.is_dir():
+        raise ValueError(f"--docs: there is no folder {docs}")
     findings, pictures = {}, {}
     for module in modules:
         if not runner.log_path(module, folder).exists():
@@ -114,7 +116,9 @@ def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None
         findings[name], pictures[name] = found(module, scale, folder)
     there = [m for m in modules if short_name(m) in findings]
     if not there:
-        raise ValueError(f"{folder} has no results yet; run python -m experiments all first")
+        others = sorted(path.parent.name for path in folder.parent.glob("*/*.jsonl"))
+        remedy = f"add --scale {others[0]}" if others else "run python -m experiments all first"
+        raise ValueError(f"{folder} has no results yet; {remedy}")
     page = markdown(there, findings, folder, scale, Path())
     (folder / "paper.md").write_text(page, encoding="utf-8")
     (folder / "paper.html").write_text(as_html(page, pictures), encoding="utf-8")
@@ -129,7 +133,12 @@ def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None
         page = markdown(there, findings, folder, scale, PICTURES)
         (docs / "paper.md").write_text(page, encoding="utf-8")
     left_out = [short_name(m) for m in modules if m not in there]
-    print(f"{folder / 'paper.html'}" + f" (without {', '.join(left_out)})" * bool(left_out))
+    partial = [name for name, finding in findings.items() if finding.so_far]
+    print(
+        f"{folder / 'paper.html'}"
+        + f" (without {', '.join(left_out)})" * bool(left_out)
+        + f" (tasks are left of {', '.join(partial)})" * bool(partial)
+    )
 
 
 def markdown(

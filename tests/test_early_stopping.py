@@ -341,7 +341,9 @@ def test_shards_refuse_other_metrics_by_name(metric):
     ("options", "message"),
     [
         ({"metric": "auc", "validation": None}, "'auc' is computed for validation rows"),
-        ({"patience": cb.Patience(5, "auc"), "validation": None}, "'auc' is computed for valid"),
+        ({"patience": cb.Patience(5, "auc"), "validation": None}, "patience: the rules are about"),
+        ({"metric": {"auc": "brier"}}, "'auc' is the name of a metric of cwboost"),
+        ({"metric": {"auc": lambda y, p: 0.0}}, "'auc' is the name of a metric of cwboost"),
         ({"metric": "nonsense"}, "nonsense"),
         ({"metric": "rmse"}, "'rmse' is for numbers, not for the binomial loss"),
         ({"patience": []}, "patience: the list is empty"),
@@ -475,7 +477,7 @@ def test_a_changed_patience_applies_to_a_warm_start():
 
 
 def test_renamed_metrics_are_found_again(tmp_path):
-    wanted = {"auc": "accuracy", "mine": "brier", "the_risk": "risk", "f1_score": "f1_weighted"}
+    wanted = {"share": "accuracy", "mine": "brier", "the_risk": "risk", "f1_score": "f1_weighted"}
     whole = fit(metric=wanted, patience=None, n_iter=15)
     np.testing.assert_array_equal(whole.validation_metrics["the_risk"], whole.validation_risk)
     part = fit(metric=wanted, patience=None, n_iter=5)
@@ -498,11 +500,47 @@ def test_the_name_of_the_risk_is_taken():
 
 
 def test_a_checkpoint_knows_what_a_metric_computes(tmp_path):
-    for k, (one, other) in enumerate([("auc", "brier"), (lambda y, p: 0.0, lambda y, p: 1.0)]):
+    falling, rising = (lambda y, p: -p.std()), (lambda y, p: p.std() - 9.0)
+    for k, (one, other) in enumerate([("auc", "brier"), (falling, rising)]):
         file = tmp_path / f"{k}.checkpoint"
         fit(metric={"own_loss": one}, n_iter=5, checkpoint=file)
         with pytest.raises(ValueError, match="metric"):
             fit(metric={"own_loss": other}, n_iter=9, checkpoint=file)
+
+
+def test_errors_of_functions_name_the_metric():
+    def late(y, p):
+        raise ZeroDivisionError("late")
+
+    with pytest.raises(ZeroDivisionError, match="late") as caught:
+        fit(metric={"late_loss": late}, n_iter=2)
+    assert "raised by the metric 'late_loss'" in caught.value.__notes__[0]
+    for value in ("0.3", 10**400):
+        with pytest.raises(TypeError, match="expected it to return a number"):
+            fit(metric={"odd_loss": lambda y, p, value=value: value}, n_iter=2)
+
+
+def test_a_metric_that_never_improves_warns():
+    with pytest.warns(UserWarning, match="metric 'flat_loss': no iteration improved it"):
+        assert fit(metric={"flat_loss": lambda y, p: 1.0}, n_iter=5).best_iteration == 0
+
+
+def test_rules_that_cannot_end_a_hybrid_warn():
+    for patience in (3, cb.Stagnation()):
+        with pytest.warns(UserWarning, match="no rule ends this fit, because Hybrid"):
+            fit(optimizer=cb.Hybrid(), patience=patience, n_iter=5)
+    fit(optimizer=cb.Hybrid(), n_iter=5)  # the default patience does not warn
+    fit(optimizer=cb.Hybrid(then="training"), patience=3, n_iter=5)
+
+
+def test_shards_compute_negated_scorers():
+    y = (ILL == "yes").astype(float)
+    options = {"loss": "binomial", "n_iter": 20, "metric": "neg_log_loss", "validation": HELD}
+    local = cb.fit(TABLE, y, **options).validation_metrics["neg_log_loss"]
+    shards = sharding.split_rows(TABLE, {"y": y, "validation": HELD})
+    other = sharding.fit(shards, y, **options).validation_metrics["neg_log_loss"]
+    np.testing.assert_allclose(other, local, rtol=1e-9)
+    assert local[-1] > local[0]
 
 
 def test_another_function_of_the_same_name_warns_and_the_opposite_is_refused(registered):
@@ -517,15 +555,15 @@ def test_another_function_of_the_same_name_warns_and_the_opposite_is_refused(reg
 
 def test_shards_compute_renamed_metrics():
     y = (ILL == "yes").astype(float)
-    metric = {"accuracy": "brier", "mine": "accuracy", "the_risk": "risk"}
+    metric = {"squares": "brier", "mine": "accuracy", "the_risk": "risk"}
     options = {"loss": "binomial", "n_iter": 60, "metric": metric, "validation": HELD}
     local = cb.fit(TABLE, y, **options)
     shards = sharding.split_rows(TABLE, {"y": y, "validation": HELD})
     other = sharding.fit(shards, y, **options)
     for name, values in local.validation_metrics.items():
         np.testing.assert_allclose(other.validation_metrics[name], values, rtol=1e-9)
-    with pytest.raises(ValueError, match="'brier' is not a mean over rows"):
-        sharding.fit(shards, y, **(options | {"metric": {"brier": "auc"}}))
+    with pytest.raises(ValueError, match="'mine' is not a mean over rows"):
+        sharding.fit(shards, y, **(options | {"metric": {"mine": "auc"}}))
 
 
 def test_estimators_warn_where_no_rows_are_held_out():

@@ -87,6 +87,9 @@ def check_partial_log(module, log, folder):
 def check_page(module, tmp_path, out):
     """Check that the page has the command, the figure and the deviations."""
     docs = tmp_path / "docs"
+    with pytest.raises(ValueError, match="--docs: there is no folder"):
+        report.write([module], out, "tiny", docs)
+    docs.mkdir()
     report.write([module], out, "tiny", docs)
     page, name = (docs / "paper.md").read_text(), runner.short_name(module)
     assert f"$ python -m experiments {name} --scale tiny" in page
@@ -138,7 +141,7 @@ def test_report_without_results_says_what_to_run(tmp_path):
     ("arguments", "message"),
     [
         (["h4", "report"], "report cannot be combined with experiments"),
-        (["h4", "--jobs", "-1"], "--jobs: expected at least 1, got -1"),
+        (["h4", "--jobs", "-1"], "--jobs: expected at least 0, got -1"),
         (["h4", "--scale", "huge"], "'huge' is not one of page, small, paper"),
     ],
 )

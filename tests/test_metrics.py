@@ -47,7 +47,7 @@ def test_built_in_scorers_match_scikit_learn(name, loss, weighted):
     (own,) = as_metrics(name, None, tested.loss, tested.classes)
     assert (own.name, own.greater_is_better) == (name, True)
     assert not isinstance(own.function, ScorerMetric)  # scikit-learn is not called
-    theirs = ScorerMetric(get_scorer(name), bool(tested.classes))(tested, score)
+    theirs = ScorerMetric(get_scorer(name), name, bool(tested.classes))(tested, score)
     assert own.function(tested, score) == pytest.approx(theirs, rel=1e-12)
 
 

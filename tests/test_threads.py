@@ -162,22 +162,30 @@ import cwboost as cb
 
 rng = np.random.default_rng(1)
 x = rng.integers(0, 30, (70_000, 40))
-table = {f"x{i}": column for i, column in enumerate(x.T.astype(float))}
+table = {f"x{i}": column for i, column in enumerate(np.ascontiguousarray(x.T, dtype=float))}
 y = np.sin(x[:, 0]) + rng.normal(size=len(x))
 fit = lambda n: cb.fit(table, y, loss="absolute", n_iter=3, polish=None, n_threads=n).predict(
     table, n_threads=n)
 one = fit(1)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + 400 * 2**20,) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (used + 440 * 2**20,) * 2)
 np.testing.assert_array_equal(fit(1024), one)
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 def test_a_refused_thread_of_the_core_does_not_end_the_process():
+    def large_stacks():
+        """Six threads of 64 MB fit into 440 MB, and 56 MB are left for everything else."""
+        import resource  # not on Windows
+
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        resource.setrlimit(resource.RLIMIT_STACK, (2**26, hard))
+
     done = subprocess.run(
-        [sys.executable, "-c", UNDER_A_LIMIT], capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", UNDER_A_LIMIT],
+        capture_output=True, text=True, check=False, preexec_fn=large_stacks,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 

@@ -184,6 +184,10 @@ class Accelerated(Optimizer):
 class Hybrid(Optimizer):
     """Accelerated until the validation risk turns upwards, then Plain (HCWB).
 
+    If the fit has metrics (`metric=`), the first one takes the place of the validation risk. The
+    rules of early stopping (`patience=`) do not apply to the first phase, nor to a second phase on
+    all rows.
+
     Parameters
     ----------
     rate, momentum : float

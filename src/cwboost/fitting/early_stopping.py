@@ -16,7 +16,8 @@ from cwboost.losses import Loss
 from cwboost.metrics.metric import METRICS, RISK, ForLabels, Metric, as_metrics
 from cwboost.model.model import Model
 from cwboost.model.settings import WatchedMetric
-from cwboost.stopping import Rules, as_rules, each_rule
+from cwboost.optimizers import Optimizer
+from cwboost.stopping import Patience, Rules, as_rules, each_rule
 
 OF_RISK = -1  # position of the validation risk, as in core/early_stopping.hpp
 
@@ -85,8 +86,18 @@ class EarlyStopping:
             for m in self.metrics
         )
 
-    def check(self, search: str, has_validation: bool) -> None:
-        """Raise if the metrics cannot be computed in this fit."""
+    def check(self, search: str, has_validation: bool, optimizer: Optimizer) -> None:
+        """Raise if the metrics cannot be computed in this fit; warn if no rule can end it."""
+        if isinstance(self.rules, tuple) and not has_validation:
+            raise ValueError(
+                "patience: the rules are about validation rows, but there are none; pass for "
+                "instance validation=0.3"
+            )
+        if self.rules not in (None, Patience().iterations) and optimizer.ends_on_all_rows:
+            warn_user(
+                f"patience: no rule ends this fit, because {type(optimizer).__name__} continues on "
+                "all rows up to the last iteration; pass then='training' for early stopping"
+            )
         if self.metrics and not has_validation:
             name = next(m.name for m in self.metrics if m.name != RISK)
             raise ValueError(

@@ -13,7 +13,9 @@ from typing import Any
 
 from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import garbage_collection_paused
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.rules import as_bins
 from cwboost.losses import as_loss
 from cwboost.model.model import Model
@@ -224,7 +226,17 @@ def fit(
         begin = StartingPoint.of(data, data.split, start, scale)
         prepared = checked.bin(threads_for(n_threads, len(data.y)))
     model, problem = boost_stages(prepared, begin, options, interactions, context)
+    warn_of_no_improvement(model)
     return last_stage(model, problem, options, context)
+
+
+def warn_of_no_improvement(model: Model) -> None:
+    """Warn if the metric that decides has its best value before the first iteration."""
+    if model.settings.metrics and model.best_iteration == 0 < model.n_iter:
+        warn_user(
+            f"metric {quote(model.settings.metrics[0].name)}: no iteration improved it, so the "
+            "model has no terms; check the metric and whether greater values are better"
+        )
 
 
 def extend(

@@ -92,7 +92,7 @@ class FitOptions(NamedTuple):
             )
         check_validation(self.optimizer, has_validation)
         stopping = EarlyStopping.of(*self.asked, loss, classes)
-        stopping.check(self.search, has_validation)
+        stopping.check(self.search, has_validation, self.optimizer)
         return self._replace(stopping=stopping)
 
 

@@ -267,6 +267,13 @@ def as_metrics(
             f"metric: {quote(RISK)} is the name of the mean loss; give the metric another name, "
             "such as metric={'my_risk': ...}"
         )
+    for (label, _), made in zip(named, metrics, strict=True):
+        known = None if label is None else METRICS.get(label)
+        if known is not None and known.is_built_in and made.function is not known.function:
+            raise ValueError(
+                f"metric: {quote(label)} is the name of a metric of cwboost; give "
+                f"{quote(made.source or made.code)} another name"
+            )
     return metrics
 
 
@@ -311,16 +318,19 @@ def _named_metric(name: str, label: str | None, loss: Loss, classes: tuple[Any, 
             )
         target = "classes" if classes else "numbers"
         if known.target not in (None, target):
+            remedy = "" if classes else "; for two classes use the binomial loss"
+            remedy *= known.target == "classes"
             raise ValueError(
-                f"metric {quote(name)} is for {known.target}, not for the {loss.name} loss"
+                f"metric {quote(name)} is for {known.target}, not for the {loss.name} loss{remedy}"
             )
         return replace(known, name=label or name, source=name)
     equal = SCORERS.get(name)
     if equal is not None and equal.min_classes <= len(classes) <= equal.max_classes:
-        function = partial(_negative, equal.function) if equal.negated else equal.function
+        function = _negative(equal.function) if equal.negated else equal.function
         return Metric(
-            label or name, function, greater_is_better=True, optimum=equal.optimum, source=name
-        )
+            label or name, function, greater_is_better=True, optimum=equal.optimum, source=name,
+            row_mean=function if isinstance(function, RowMean) else None,
+        )  # fmt: skip
     from .scorers import named_scorer
 
     return named_scorer(name, label, bool(classes))
@@ -489,7 +499,12 @@ def register_metric(
 def check_row_mean(metric: Metric) -> None:
     """Raise if sums over rows do not give a metric."""
     if metric.row_mean is None and not metric.is_risk:
-        usable = [quote(m.name) for m in METRICS.values() if m.row_mean is not None]
+        targets = {metric.target, None} if metric.target else {"numbers", "classes", None}
+        usable = [
+            quote(m.name)
+            for m in METRICS.values()
+            if m.row_mean is not None and m.target in targets
+        ]
         raise ValueError(
             f"metric: {quote(metric.name)} is not a mean over rows, so the sums of the workers do "
             f"not give it; use 'risk', {', '.join(usable)}"
@@ -518,8 +533,14 @@ SCORERS: dict[str, EquivalentScorer] = {
 }
 
 
-def _negative(function: MetricFunction, rows: HeldOutRows, score: Floats) -> float:
-    return -function(rows, score)
+def _negative(function: MetricFunction) -> MetricFunction:
+    if isinstance(function, RowMean):
+        return RowMean(function.per_row, partial(_minus, function.finish))
+    return partial(_minus, function)
+
+
+def _minus(function: Callable[..., float], *arguments: Any) -> float:
+    return -function(*arguments)
 
 
 # --- functions of y and prediction ----------------------------------------------------------------
@@ -533,20 +554,29 @@ class CallableMetric:
         self.takes_weights = takes_weights(function)
 
     def __call__(self, rows: HeldOutRows, score: Floats) -> float:
-        response = rows.loss.response(score)
+        response, weights = rows.loss.response(score), {}
         if self.takes_weights:
-            found = self.function(rows.labels, response, sample_weight=rows.weights)
-            return as_metric_value(found, self.name)
-        refuse_weights(rows, self.name)
-        return as_metric_value(self.function(rows.labels, response), self.name)
+            weights = {"sample_weight": rows.weights}
+        else:
+            refuse_weights(rows, self.name, "give it an argument sample_weight")
+        try:
+            found = self.function(rows.labels, response, **weights)
+        except Exception as error:
+            error.add_note(
+                f"raised by the metric {quote(self.name)}. Functions take y and the prediction, "
+                "for classes their probabilities; a function of scikit-learn that needs classes "
+                "can be had by the name of its scorer, such as metric='accuracy'"
+            )
+            raise
+        return as_metric_value(found, self.name)
 
 
 def as_metric_value(value: Any, name: str) -> float:
     """Return the value of a metric as a float; raise TypeError if it is not one number."""
-    if np.ndim(value) == 0:
+    if np.ndim(value) == 0 and not isinstance(value, str):
         try:
             return float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
     shape = f" of shape {np.shape(value)}" if np.ndim(value) else ""
     raise TypeError(
@@ -564,10 +594,9 @@ def takes_weights(function: Any) -> bool:
     return "sample_weight" in parameters
 
 
-def refuse_weights(rows: HeldOutRows, name: str) -> None:
+def refuse_weights(rows: HeldOutRows, name: str, remedy: str) -> None:
     """Raise if the rows have unequal weights, for a metric that cannot take them."""
     if not rows.equal_weights:
         raise ValueError(
-            f"metric {name}: the rows have weights, which it does not take; give it an argument "
-            "sample_weight"
+            f"metric {quote(name)}: the rows have weights, which it does not take; {remedy}"
         )

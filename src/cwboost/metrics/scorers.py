@@ -39,7 +39,7 @@ def scorer_metric(scorer: Any, name: str, for_classes: bool, source: str | None 
             f"metric: the scorer {quote(name)} needs the probabilities of classes, but y is "
             "numbers; use a metric for numbers, such as 'r2' or 'risk'"
         )
-    function = ScorerMetric(scorer, for_classes, is_named=source is not None)
+    function = ScorerMetric(scorer, name, for_classes, is_named=source is not None)
     return Metric(name, function, greater_is_better=True, code=scorer, source=source)
 
 
@@ -50,8 +50,11 @@ class ScorerMetric:
     classes where no class is called 1.
     """
 
-    def __init__(self, scorer: Any, for_classes: bool, *, is_named: bool = False) -> None:
-        self.scorer, self.for_classes, self.is_named = scorer, for_classes, is_named
+    def __init__(
+        self, scorer: Any, name: str, for_classes: bool, *, is_named: bool = False
+    ) -> None:
+        self.scorer, self.name = scorer, name
+        self.for_classes, self.is_named = for_classes, is_named
         self.takes_weights = takes_weights(getattr(scorer, "_score_func", scorer))
 
     def __call__(self, rows: HeldOutRows, score: Floats) -> float:
@@ -65,17 +68,17 @@ class ScorerMetric:
         else:
             estimator, X = FixedNumbers(), rows.loss.response(score)
         if not self.takes_weights:
-            refuse_weights(rows, str(self.scorer))
+            refuse_weights(rows, self.name, "use another metric")
         # Equal weights change nothing, and some scorers refuse all weights for some y.
         weights = {} if rows.equal_weights else {"sample_weight": rows.weights}
         try:
             value = self.scorer(estimator, X, y, **weights)
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(
-                f"metric: the scorer {self.scorer} cannot take these predictions ({error}); use "
-                "another metric"
+                f"metric: the scorer {quote(self.name)} cannot take these predictions ({error}); "
+                "use another metric"
             ) from error
-        return as_metric_value(value, str(self.scorer))
+        return as_metric_value(value, self.name)
 
 
 class FixedNumbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -73,10 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="validation rows, which find the best iteration: a share such as 0.2, a column that "
         "marks them, last (the last fifth) or none; default: a random fifth if there are at least "
         "1,000 rows")  # fmt: skip
-    add("--metric", metavar="NAME", nargs="+",
+    add("--metric", metavar="NAME", nargs="+", action="extend",
         help="metric of the validation rows that replaces their risk in early stopping, and others "
         f"to record: {', '.join(METRICS)}, or a scorer of scikit-learn")  # fmt: skip
-    add("--patience", metavar="RULE", nargs="+", type=_rule,
+    add("--patience", metavar="RULE", nargs="+", action="extend", type=_rule,
         help="when to stop early: 50 (default), after 50 iterations without a new best; 1e-5x10, "
         "after 10 in a row that improve by at most the share 1e-5; auc:50 or auc:1e-5x10, by a "
         "metric of its own; none; the first of several rules decides")  # fmt: skip
