@@ -255,12 +255,18 @@ def table(results: pd.DataFrame) -> Finding:
         "trace": [
             risk["ACWB"][-1] / min(risk["ACWB"]),
             min(risk["ACWB"]) / min(risk["HCWB"]),
-            np.argmin(risk["CWB"]) / np.argmax(np.array(risk["HCWB"]) <= min(risk["CWB"])),
+            np.argmin(risk["CWB"]) / first_below(min(risk["CWB"]), risk["HCWB"]),
         ],
     }
     first = Table(["times fewer iterations", *head], ratios, "Iterations of CWB / of the method")
     second = Table(["MISE of CWB - MISE", *head], errors, "Medians of the differences")
     return Finding(figures, in_words(found, shares), [first, second])
+
+
+def first_below(level: float, risk: list[float]) -> float:
+    """Return the first iteration with at most this risk; infinite if there is none."""
+    reached = np.flatnonzero(np.array(risk) <= level)
+    return float(reached[0]) if len(reached) else np.inf
 
 
 def in_words(found: pd.DataFrame, shares: pd.Series) -> str:

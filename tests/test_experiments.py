@@ -806,6 +806,7 @@ def test_h3_compares_iterations_and_errors_with_cwb():
     assert figures["default"] == pytest.approx([1.34] * 3)
     assert figures["hybrid_mise"] == pytest.approx([0.1] * 3)
     assert figures["trace"] == pytest.approx([3, 2, 7 / 2])
+    assert h3.first_below(0.5, risks["HCWB"]) == np.inf  # so that the claim is not reproduced
 
 
 def test_the_log_of_tasks_is_json_lines(tmp_path, stub):
